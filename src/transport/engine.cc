@@ -87,18 +87,22 @@ QueuePair& Engine::create_qp(const QpInit& init, wire::Qpn qpn) {
 
 void Engine::destroy_qp(QueuePair& qp) {
   core_.events.on_qp_changed(qp, true);
-  core_.stop_sending(qp);
-  while (!qp.send_queue.empty()) core_.take_oldest(qp);
-  core_.memory.invalidate_windows_of(qp.qpn);
+  drop_work(qp);
   detach_multicast(qp);
-  qp.req.log.disable();
-  qp.resp.early.disable();
   table_.erase(qp.qpn);
   if (qp.type != QpType::kXrcReceive) --qp.pd->users;
   if (qp.send_cq != nullptr) --qp.send_cq->users;
   if (qp.receive_cq != nullptr && qp.type != QpType::kXrcReceive) --qp.receive_cq->users;
   if (qp.shared_queue != nullptr) --qp.shared_queue->users;
   delete &qp;
+}
+
+void Engine::drop_work(QueuePair& qp) {
+  core_.stop_sending(qp);
+  while (!qp.send_queue.empty()) core_.take_oldest(qp);
+  core_.memory.invalidate_windows_of(qp.qpn);
+  qp.req.log.disable();
+  qp.resp.early.disable();
 }
 
 void Engine::set_xrc_queue(std::uint32_t number, objects::ReceiveQueue* queue) {
@@ -249,14 +253,10 @@ void Engine::set_windows(std::uint32_t window_octets_max, std::uint32_t flight_o
 
 void Engine::reset_qp(QueuePair& qp) {
   if (qp.last_answer != nullptr) qp.last_answer->store(0, std::memory_order_relaxed);
-  core_.stop_sending(qp);
-  core_.memory.invalidate_windows_of(qp.qpn);
-  while (!qp.send_queue.empty()) core_.take_oldest(qp);
+  drop_work(qp);
   objects::ReceiveEntry dropped;
   while (qp.receive_queue.take(dropped, qp.resp.receive_list.get())) {
   }
-  qp.req.log.disable();
-  qp.resp.early.disable();
   auto list = std::move(qp.resp.receive_list);
   qp.req = {};
   qp.resp = {};
@@ -289,7 +289,7 @@ PostError Engine::check_send(const QueuePair& qp, const SendRequest& request) co
       return PostError::kBadRequest;
     }
   }
-  if (length > (qp.type == QpType::kUd ? qp.mtu_limit() : core_.config.message_octets_max))
+  if (length > (qp.type == QpType::kUd ? qp.port_mtu : core_.config.message_octets_max))
     return PostError::kMessageTooLong;
   if (qp.type == QpType::kUd && entry.datagram.handle == nullptr) return PostError::kBadRequest;
   if (entry.opcode == SendOpcode::kBindWindow && entry.bind.window_key == 0) return PostError::kBadRequest;

@@ -142,6 +142,7 @@ class Engine {
                          Instant now);
   SendVerdict serve(QueuePair& qp, objects::FrameSink& sink, Instant now);
   bool send_cnp(QueuePair& qp, objects::FrameSink& sink);
+  void drop_work(QueuePair& qp);  // without completions
   void reset_qp(QueuePair& qp);
   void follow_features(QueuePair& qp);
   void choose_congestion(QueuePair& qp);

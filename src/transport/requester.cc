@@ -131,6 +131,10 @@ Requester::Start Requester::execute_local(SendEntry& entry) {
     fail_entry(entry, Status::kWindowBindError, cause);
     return Start::kWait;
   }
+  return finish_local(entry);
+}
+
+Requester::Start Requester::finish_local(SendEntry& entry) {
   entry.local_done = true;
   entry.first_psn = req_.next;
   ++req_.started;
@@ -219,12 +223,7 @@ Requester::Start Requester::finish_direct(SendEntry& entry) {
   counters.direct_octets += entry.length;
   ++counters.messages_sent;
   ++qp_.messages_sent;
-  entry.local_done = true;
-  entry.first_psn = req_.next;
-  ++req_.started;
-  ++req_.index;
-  Completer(core_, qp_, now_).retire();
-  return Start::kExecuted;
+  return finish_local(entry);
 }
 
 void Requester::fail_entry(SendEntry& entry, Status status, Cause cause) {

@@ -32,6 +32,7 @@ class Requester {
   Start execute_direct(objects::SendEntry& entry);
   Start execute_direct_atomic(objects::SendEntry& entry);
   Start finish_direct(objects::SendEntry& entry);
+  Start finish_local(objects::SendEntry& entry);  // done without packets
   bool move_direct(const objects::SendEntry& entry, std::uint32_t octets) const;
   void fail_entry(objects::SendEntry& entry, objects::Status status, objects::Cause cause);
   // Checks the window and the engine's budget for `packets` more unacknowledged PSNs. One request may always go if

@@ -126,13 +126,7 @@ Responder::Verdict Responder::execute_send(const TransportPacket& packet, const 
   }
   if (shape.invalidate && !core_.memory.invalidate(packet.headers.invalidate, *qp_.pd, qp_.qpn))
     return {Verdict::Kind::kEnd, NakCode::kInvalidRequest, Cause::kRemoteInvalidateRefused};
-  resp_.message = Kind::kSend;
-  resp_.offset += length;
-  resp_.expected = resp_.expected + qp_.packets_of(length);
-  qp_.counters->octets_received += length;
-  qp_.octets_received += length;
-  if (shape.ends_message) complete_message(packet, shape);
-  return {};
+  return accept_part(packet, shape);
 }
 
 Responder::Verdict Responder::execute_write(const TransportPacket& packet, const OpcodeShape& shape) {
@@ -171,7 +165,12 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
       return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
     }
   }
-  resp_.message = Kind::kWrite;
+  return accept_part(packet, shape);
+}
+
+Responder::Verdict Responder::accept_part(const TransportPacket& packet, const OpcodeShape& shape) {
+  const auto length = static_cast<std::uint32_t>(packet.payload.size());
+  resp_.message = shape.kind;
   resp_.offset += length;
   resp_.expected = resp_.expected + qp_.packets_of(length);
   qp_.counters->octets_received += length;
@@ -241,18 +240,27 @@ Responder::Verdict Responder::execute_read(const TransportHeaders& headers) {
   return {};
 }
 
+// ATOMICs, ATOMIC WRITE: their aligned word of eight bytes, if the key covers it and the response has room.
+Responder::Verdict Responder::find_word(wire::RKey rkey, std::uint64_t address, std::uint32_t need,
+                                        std::uint64_t*& word) const {
+  if (address % 8 != 0) return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
+  const AccessVerdict access = core_.memory.check_remote(*qp_.pd, qp_.qpn, rkey, address, 8, need);
+  if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
+  word = reinterpret_cast<std::uint64_t*>(access.host);
+  if (reinterpret_cast<std::uintptr_t>(word) % 8 != 0)
+    return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
+  if (!qp_.responses.has_room()) return refuse(NakCode::kInvalidRequest, Cause::kTooManyReads);
+  return {};
+}
+
 Responder::Verdict Responder::execute_atomic(const TransportHeaders& headers) {
   const wire::AtomicEth& atomic = headers.atomic;
-  if (atomic.address % 8 != 0) return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
-  const AccessVerdict access =
-      core_.memory.check_remote(*qp_.pd, qp_.qpn, atomic.rkey, atomic.address, 8, objects::kRemoteAtomic);
-  if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
-  if (reinterpret_cast<std::uintptr_t>(access.host) % 8 != 0) {
-    return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
-  }
-  if (!qp_.responses.has_room()) return refuse(NakCode::kInvalidRequest, Cause::kTooManyReads);
-  AtomicCall call{reinterpret_cast<std::uint64_t*>(access.host),
-                  headers.bth.opcode.step() == Step::kCompareSwap, atomic.swap_or_add, atomic.compare, 0};
+  std::uint64_t* word = nullptr;
+  if (const Verdict v = find_word(atomic.rkey, atomic.address, objects::kRemoteAtomic, word);
+      v.kind != Verdict::Kind::kAccept)
+    return v;
+  AtomicCall call{word, headers.bth.opcode.step() == Step::kCompareSwap, atomic.swap_or_add, atomic.compare,
+                  0};
   if (!guarded_call(objects::run_atomic, &call))
     return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
   new_response(Kind::kAtomic, 1)->original = call.original;
@@ -282,17 +290,12 @@ Responder::Verdict Responder::execute_flush(const TransportHeaders& headers) {
 
 Responder::Verdict Responder::execute_atomic_write(const TransportPacket& packet) {
   const wire::Reth& reth = packet.headers.reth;
-  if (reth.address % 8 != 0 || reth.length != 8)
-    return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
-  const AccessVerdict access =
-      core_.memory.check_remote(*qp_.pd, qp_.qpn, reth.rkey, reth.address, 8, objects::kRemoteWrite);
-  if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
-  if (reinterpret_cast<std::uintptr_t>(access.host) % 8 != 0) {
-    return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
-  }
-  if (!qp_.responses.has_room()) return refuse(NakCode::kInvalidRequest, Cause::kTooManyReads);
-  objects::StoreCall call{reinterpret_cast<std::uint64_t*>(access.host),
-                          load_native<std::uint64_t>(packet.payload.data())};
+  if (reth.length != 8) return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
+  std::uint64_t* word = nullptr;
+  if (const Verdict v = find_word(reth.rkey, reth.address, objects::kRemoteWrite, word);
+      v.kind != Verdict::Kind::kAccept)
+    return v;
+  objects::StoreCall call{word, load_native<std::uint64_t>(packet.payload.data())};
   if (!guarded_call(objects::run_store, &call))
     return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
   new_response(Kind::kAtomicWrite, 1);

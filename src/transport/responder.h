@@ -51,11 +51,13 @@ class Responder {
   Verdict execute_send(const wire::TransportPacket& packet, const wire::OpcodeShape& shape);
   Verdict execute_write(const wire::TransportPacket& packet, const wire::OpcodeShape& shape);
   Verdict execute_read(const wire::TransportHeaders& headers);
+  Verdict find_word(wire::RKey rkey, std::uint64_t address, std::uint32_t need, std::uint64_t*& word) const;
   Verdict execute_atomic(const wire::TransportHeaders& headers);
   Verdict execute_flush(const wire::TransportHeaders& headers);
   Verdict execute_atomic_write(const wire::TransportPacket& packet);
   Verdict select_shared_queue(const wire::TransportHeaders& headers);
   Verdict take_receive();
+  Verdict accept_part(const wire::TransportPacket& packet, const wire::OpcodeShape& shape);
   void complete_message(const wire::TransportPacket& packet, const wire::OpcodeShape& shape);
   void give_up_message();
 

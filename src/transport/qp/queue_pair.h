@@ -168,8 +168,6 @@ struct QueuePair {
   [[nodiscard]] std::uint32_t packets_of(std::size_t length) const {
     return length <= mtu ? 1 : static_cast<std::uint32_t>((length + mtu - 1) / mtu);
   }
-  // UD has no path MTU attribute: a datagram is one packet of at most the port's MTU.
-  [[nodiscard]] std::uint32_t mtu_limit() const { return port_mtu; }
   [[nodiscard]] wire::Transport transport() const {
     switch (type) {
       case QpType::kRc: return wire::Transport::kReliableConnection;

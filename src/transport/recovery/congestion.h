@@ -102,7 +102,6 @@ class SwiftControl final : public CongestionControl {
   void on_silence(const CongestionView& view) override;
   void on_mark(const CongestionView& view) override;
   [[nodiscard]] std::uint32_t window() const override { return window_.packets(); }
-  [[nodiscard]] bool competing() const { return competing_; }
 
  private:
   [[nodiscard]] Duration target(const CongestionView& view) const;

@@ -35,7 +35,6 @@ class RoundTrip {
 
   [[nodiscard]] bool measured() const { return smoothed_.ns != 0; }
   [[nodiscard]] Duration smoothed() const { return smoothed_; }
-  [[nodiscard]] Duration variation() const { return variation_; }
   [[nodiscard]] Duration latest() const { return latest_; }
   [[nodiscard]] Duration minimum() const { return std::min(minimum_, minimum_before_); }
   // A packet is probably lost after this much silence. REQUIRES: measured().
