@@ -49,10 +49,11 @@ class Process:
 
     def messages(self):
         """The messages that it has sent so far, by its process page."""
-        for entry in pathlib.Path(f"/proc/{self.process.pid}/fd").iterdir():
-            if "memfd:rrdma-process" in os.readlink(entry):
-                with open(entry, "rb") as page:
-                    return (read_page(page.read(16384)) or {}).get("messages_sent", 0)
+        for entry in pathlib.Path(f"/proc/{self.process.pid}/fd").glob("*"):
+            with contextlib.suppress(OSError):  # descriptors come and go; check() sees a process that has ended
+                if "memfd:rrdma-process" in os.readlink(entry):
+                    with open(entry, "rb") as page:
+                        return (read_page(page.read(16384)) or {}).get("messages_sent", 0)
         return 0
 
     def end(self):
