@@ -43,9 +43,7 @@ Error EndpointState::error_for(Code code, During during, int detail) const {
 }
 
 Error EndpointState::end_of_messages(During during) const {
-  if (closing_) return error_for(Code::kClosed, during, 0);
-  if (peer_closed_) return error_for(Code::kClosedByPeer, during, 0);
-  return error_for(reason_, during, reason_detail_);
+  return error_for(closing_.reason(reason_), during, closing_.either() ? 0 : reason_detail_);
 }
 
 // --- queues ----------------------------------------------------------------------------------------------
@@ -243,12 +241,12 @@ void EndpointState::handle_event(const rdma_cm_event& event) {
         return fail_opening(error_for(Code::kUnreachable, During::kConnect, -event.status));
       return break_off(Code::kPeerGone, 0);
     case RDMA_CM_EVENT_DISCONNECTED:
-      disconnected_ = true;
+      closing_.disconnected();
       if (phase_ == Phase::kGone) return leave();
       if (opener_ != nullptr) return fail_opening(error_for(Code::kPeerGone, During::kConnect, 0));
-      return break_off(peer_closed_ ? Code::kClosedByPeer : Code::kPeerGone, 0);
+      return break_off(closing_.loss(), 0);
     case RDMA_CM_EVENT_TIMEWAIT_EXIT:
-      disconnected_ = true;
+      closing_.disconnected();
       if (phase_ == Phase::kGone) leave();
       return;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
@@ -321,10 +319,10 @@ void EndpointState::handle_gone() {
 }
 
 void EndpointState::start_close() {
-  if (closing_ || phase_ != Phase::kOpen) return;
-  closing_ = true;
+  if (closing_.begun() || phase_ != Phase::kOpen) return;
+  closing_.begin();
   fail_receivers();
-  if (peer_closed_) return stay_behind();
+  if (closing_.peer_closed()) return stay_behind();
   reactor_->settle_later(this);
 }
 
@@ -332,7 +330,7 @@ void EndpointState::start_close() {
 // close may be lost, and the device repeats it as long as the queue pair exists. The peer disconnects once it
 // has the acknowledgement.
 void EndpointState::stay_behind() {
-  close_sent_ = true;
+  closing_.message_sent();
   finish_settlers();
   start_linger();
 }
@@ -343,7 +341,7 @@ void EndpointState::start_linger() {
 }
 
 void EndpointState::close_acknowledged() {
-  close_acknowledged_ = true;
+  closing_.message_acknowledged();
   finish_settlers();
   break_off(Code::kClosed, 0);
 }
@@ -351,11 +349,10 @@ void EndpointState::close_acknowledged() {
 void EndpointState::finish_settlers() {
   while (Settling* settling = settlers_.pop_front()) {
     // If the peer has closed too, the close is complete: there is no one left to notify.
-    if (close_acknowledged_ || peer_closed_) {
+    if (closing_.complete()) {
       settling->complete();
     } else {
-      settling->fail(error_for(reason_ == Code::kClosed && peer_closed_ ? Code::kClosedByPeer : reason_,
-                               During::kClose, reason_detail_));
+      settling->fail(error_for(reason_, During::kClose, reason_detail_));
     }
   }
 }
@@ -364,7 +361,7 @@ void EndpointState::begin(Settling* settling) {
   if (phase_ != Phase::kOpen) {
     // The connection is already over. Delivery of everything sent is certain only if a close message was
     // exchanged.
-    if (close_acknowledged_ || peer_closed_) return settling->complete();
+    if (closing_.complete()) return settling->complete();
     return settling->fail(error_for(reason_, During::kClose, reason_detail_));
   }
   settlers_.push_back(settling);
@@ -379,9 +376,8 @@ void EndpointState::linger_over() {
 
 // A peer that received our close or sent its own needs no disconnect. Any other peer does.
 bool EndpointState::lingering() const {
-  if (phase_ == Phase::kGone)
-    return disconnect_sent_ && !disconnected_ && !close_acknowledged_ && !peer_closed_;
-  return phase_ == Phase::kDraining || (phase_ == Phase::kOpen && closing_);
+  if (phase_ == Phase::kGone) return closing_.awaits_disconnect();
+  return phase_ == Phase::kDraining || (phase_ == Phase::kOpen && closing_.begun());
 }
 
 // --- the end -------------------------------------------------------------------------------------------------
@@ -404,7 +400,7 @@ void EndpointState::disconnect() {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
   ibv_modify_qp(queue_pair_, &attributes, IBV_QP_STATE);
-  disconnect_sent_ = rdma_disconnect(id_) == 0;
+  closing_.disconnect(rdma_disconnect(id_) == 0);
 }
 
 void EndpointState::break_off(Code code, int detail) {
@@ -423,7 +419,7 @@ void EndpointState::break_off(Code code, int detail) {
   // Settlers wait for the drain: the acknowledgement of our close, or the peer's own close, may already be in
   // the completion queue.
   disconnect();
-  if (!was_open) disconnect_sent_ = false;
+  if (!was_open) closing_.disconnect(false);
   post_marker();
   check_drained();
 }
@@ -432,7 +428,7 @@ void EndpointState::abort(Code code) {
   if (phase_ == Phase::kGone) return;
   const Ref<EndpointState> self(this);
   const bool first = phase_ != Phase::kDraining;
-  if (code == Code::kClosed) closing_ = true;
+  if (code == Code::kClosed) closing_.begin();
   break_off(code, 0);
   if (!first) {
     reason_ = code;

@@ -48,7 +48,7 @@ void EndpointState::take_message(ReceiveSlot* slot, const ibv_wc& wc) {
   const bool sound = wc.byte_len >= sizeof(header) && header.length == wc.byte_len - sizeof(header) &&
                      header.reserved == 0 && credits_.accept(header.credits, peer_hello_.receive_depth);
   if (!sound) return break_off(Code::kProtocol, 0);
-  if (header.credits != 0 && (!queued_.empty() || credits_.owes_for_messages() || closing_))
+  if (header.credits != 0 && (!queued_.empty() || credits_.owes_for_messages() || closing_.begun()))
     reactor_->settle_later(this);
   slot->length = header.length;
   switch (static_cast<MessageKind>(header.kind)) {
@@ -58,7 +58,7 @@ void EndpointState::take_message(ReceiveSlot* slot, const ibv_wc& wc) {
       slot->counts = false;
       return release(slot);
     case MessageKind::kClose:
-      peer_closed_ = true;
+      closing_.hear_close();
       slot->counts = false;
       fail_queued();
       if (inbound_.empty()) fail_receivers();
@@ -68,7 +68,7 @@ void EndpointState::take_message(ReceiveSlot* slot, const ibv_wc& wc) {
 }
 
 void EndpointState::deliver(ReceiveSlot* slot) {
-  if (peer_closed_) return break_off(Code::kProtocol, 0);
+  if (closing_.peer_closed()) return break_off(Code::kProtocol, 0);
   slot->sequence = next_sequence_++;
   ++counters_.messages_received;
   counters_.octets_received += slot->length;
@@ -97,8 +97,7 @@ void EndpointState::begin(Receiving* receiving) {
     receiving->message_ = Message(Ref<EndpointState>(this), slot);
     return receiving->complete();
   }
-  if (phase_ == Phase::kGone || peer_closed_ || closing_)
-    return receiving->fail(end_of_messages(During::kReceive));
+  if (phase_ == Phase::kGone || closing_.either()) return receiving->fail(end_of_messages(During::kReceive));
   receivers_.push_back(receiving);
 }
 

@@ -363,7 +363,8 @@ bool EndpointState::post_control(Posting::Kind kind) {
 }
 
 void EndpointState::give_credits() {
-  if (!credits_.message_due(profile_.receive_depth) || peer_closed_ || phase_ != Phase::kOpen) return;
+  if (!credits_.message_due(profile_.receive_depth) || closing_.peer_closed() || phase_ != Phase::kOpen)
+    return;
   if (post_control(Posting::Kind::kCredit)) ++counters_.credit_messages_sent;
 }
 
@@ -373,9 +374,9 @@ void EndpointState::settle() {
   if (!released_.empty() && !post_released()) return;
   post_queued();
   give_credits();
-  if (!closing_ || close_sent_ || !queued_.empty() || phase_ != Phase::kOpen) return;
-  if (peer_closed_) return stay_behind();
-  close_sent_ = post_control(Posting::Kind::kClose);
+  if (!closing_.message_due() || !queued_.empty() || phase_ != Phase::kOpen) return;
+  if (closing_.peer_closed()) return stay_behind();
+  if (post_control(Posting::Kind::kClose)) closing_.message_sent();
 }
 
 void EndpointState::withdraw(Transfer* transfer) noexcept {
@@ -432,13 +433,13 @@ void EndpointState::end_posting(Posting* posting, const ibv_wc& wc) {
   } else if (wc.status == IBV_WC_SUCCESS) {
     if (kind == Posting::Kind::kClose) close_acknowledged();
     if (kind == Posting::Kind::kProbe) probing_ = false;
-    if (!queued_.empty() || credits_.owes_for_messages() || closing_) reactor_->settle_later(this);
+    if (!queued_.empty() || credits_.owes_for_messages() || closing_.begun()) reactor_->settle_later(this);
   }
 }
 
 void EndpointState::break_off(const ibv_wc& wc) {
   if (wc.status == IBV_WC_WR_FLUSH_ERR) {
-    break_off(peer_closed_ ? Code::kClosedByPeer : Code::kPeerGone, wc.status);
+    break_off(closing_.loss(), wc.status);
   } else {
     break_off(code_of(wc.status), detail_of(wc.status));
   }

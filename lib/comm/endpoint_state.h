@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "lib/comm/address.h"
+#include "lib/comm/closing.h"
 #include "lib/comm/credits.h"
 #include "lib/comm/hello.h"
 #include "lib/comm/pool_state.h"
@@ -117,7 +118,7 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
 
   [[nodiscard]] const Ref<Reactor>& reactor() const { return reactor_; }
   [[nodiscard]] Phase phase() const { return phase_; }
-  [[nodiscard]] bool usable() const { return phase_ == Phase::kOpen && !closing_ && !peer_closed_; }
+  [[nodiscard]] bool usable() const { return phase_ == Phase::kOpen && !closing_.either(); }
   [[nodiscard]] Error error_for(Code code, During during, int detail) const;
   [[nodiscard]] const std::shared_ptr<const std::string>& peer_name() const { return peer_name_; }
   [[nodiscard]] const std::string& local_name() const { return local_name_; }
@@ -238,13 +239,8 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   Code reason_ = Code::kClosed;
   int reason_detail_ = 0;
   Phase phase_ = Phase::kIdle;
-  bool closing_ = false;
-  bool close_sent_ = false;  // or not needed, because the peer closed first
-  bool close_acknowledged_ = false;
-  bool peer_closed_ = false;
+  Closing closing_;
   bool marker_done_ = false;
-  bool disconnect_sent_ = false;
-  bool disconnected_ = false;
   bool left_ = false;
   bool heard_ = false;  // since the last probe
   bool probing_ = false;
