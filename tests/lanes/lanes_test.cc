@@ -17,8 +17,8 @@
 #include "host/interfaces.h"
 #include "host/netlink_device.h"
 #include "nic/lane/lane.h"
-#include "nic/lane/lanes.h"
-#include "nic/lane/passage.h"
+#include "nic/process/lanes.h"
+#include "nic/process/passage.h"
 #include "nic/process/process_control.h"
 #include "objects/completion_queue.h"
 

@@ -274,6 +274,32 @@ def check_named(root, paths, rules):
                 yield Finding(rule["table_in"], 1, "named", f"{folder} has no row in the table of folders")
 
 
+def check_members(root, paths, rules):
+    """A `Class::function` that a document names exists: in the file that the same sentence or cell names, if it does."""
+    rule = rules["members"]
+    code = {path: (Path(root) / path).read_text(encoding="utf-8") for path in paths if is_code(path)}
+
+    def has(path, owner, function):
+        both = [path, path[:-2] + "cc" if path.endswith(".h") else path[:-2] + "h"]
+        text = "".join(code.get(each, "") for each in both)
+        return re.search(rf"\b{owner}\b", text) and re.search(rf"\b{function}\s*[(;={{]", text)
+
+    for document in [path for path in paths if path.endswith(".md") and within(path, rule["documents"]) and not within(path, rule["except"])]:
+        for number, line in enumerate((Path(root) / document).read_text(encoding="utf-8").splitlines(), 1):
+            for cell in re.split(r"[|;]", line):
+                path = None
+                for token in re.findall(r"`([^`]+)`", cell):
+                    if token in code:
+                        path = token
+                    match = re.fullmatch(r"([A-Z]\w*)::([a-z]\w*)(?:\(.*\))?", token)
+                    if match is None:
+                        continue
+                    if path is not None and not has(path, *match.groups()):
+                        yield Finding(document, number, "members", f"{path} has no {token}")
+                    elif path is None and not any(has(each, *match.groups()) for each in code):
+                        yield Finding(document, number, "members", f"{token} does not exist")
+
+
 def check_links(root, paths, rules):
     """Relative links of Markdown files lead to a file or folder of the tree."""
     files = set(paths)
@@ -346,6 +372,7 @@ def check_tree(root, rules):
         findings += check_head(path, source, rules, known)
     findings += check_folders(root, paths, rules)
     findings += check_named(root, known, rules)
+    findings += check_members(root, paths, rules)
     findings += check_links(root, paths, rules)
     findings += check_format(root, paths, rules)
     return findings, len(paths)

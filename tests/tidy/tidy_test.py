@@ -213,6 +213,13 @@ class Tree(unittest.TestCase):
         self.assertEqual(self.findings({name: text for name, text in tree.items() if not name.startswith("src/sim/")} |
                                        {"ARCHITECTURE.md": table.replace("| `src/sim/` | x |\n", "")}), ["named"])
 
+    def test_members(self):
+        tree = {"src/base/a.h": "// A.\n#pragma once\nstruct Thing { void turn(); };\n", "src/base/b.h": "// B.\n#pragma once\n"}
+        for fine in ("`src/base/a.h`, `Thing::turn`", "`Thing::turn()`", "`src/base/b.h` | `Thing::turn`", "`std::span`"):
+            self.assertEqual(self.findings({**tree, "docs/a.md": fine + "\n"}), [], fine)
+        for wrong in ("`src/base/b.h`, `Thing::turn`", "`Thing::stop`", "`Other::turn`"):
+            self.assertEqual(self.findings({**tree, "docs/a.md": wrong + "\n"}), ["members"], wrong)
+
     def test_links(self):
         tree = {"docs/a/b.md": "text\n", "docs/c.md": "text\n"}
         for target in "../c.md", "../a", "../a/", "../../docs/c.md#part", "#part", "https://example.org/x", "..":

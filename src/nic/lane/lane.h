@@ -6,7 +6,7 @@
 //   of a process  the daemon client, settings, devices and the interface monitor, the explain channel, the state of
 //                 forks, the page of counters (Runtime and ProcessControl)
 //
-// lanes.h assigns QPs to lanes and owns what all lanes of a process read (the memory table).
+// nic/process/lanes.h assigns QPs to lanes and owns what all lanes of a process read (the memory table).
 #pragma once
 
 #include <cstdint>
@@ -103,7 +103,7 @@ class Lane final : private transport::EventSink, private Duty {
   // For a thread that is about to sleep until an event: the lane's thread takes over.
   void rely_on_thread() { wakeup_.rely_on_thread(); }
 
-  // Number of completion queues whose first lane this is. For lanes.h, under its mutex.
+  // Number of completion queues whose first lane this is. For nic/process/lanes.h, under its mutex.
   [[nodiscard]] std::uint32_t queues() const { return queues_; }
   void add_queue() { ++queues_; }
   void remove_queue() { --queues_; }

@@ -18,7 +18,7 @@
 #include "host/interfaces.h"
 #include "host/netlink_device.h"
 #include "nic/lane/lane.h"
-#include "nic/lane/lanes.h"
+#include "nic/process/lanes.h"
 #include "nic/process/process_control.h"
 #include "nic/wakeup/last_thread.h"
 

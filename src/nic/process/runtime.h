@@ -13,8 +13,8 @@
 #include "base/problem.h"
 #include "base/result.h"
 #include "host/device.h"
-#include "nic/lane/lanes.h"
 #include "nic/process/daemon_listener.h"
+#include "nic/process/lanes.h"
 #include "nic/settings.h"
 
 namespace rrdma::control {

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "base/intrusive_list.h"
-#include "nic/lane/passage.h"
+#include "nic/process/passage.h"
 #include "nic/wakeup/idle_polls.h"
 #include "nic/wakeup/lane_lock.h"
 #include "objects/completion_queue.h"

@@ -151,7 +151,7 @@ void fill_abi(ibv_context* context, const ibv_qp_init_attr_ex& attr, wire::Qpn q
   pthread_cond_init(&abi.cond, nullptr);
 }
 
-// The lanes that it may be in, and the queues that decide (nic/lane/lanes.h).
+// The lanes that it may be in, and the queues that decide (nic/process/lanes.h).
 nic::Lanes::Wish wish_for(const ibv_qp_init_attr_ex& attr) {
   const bool connected = attr.qp_type == IBV_QPT_RC || attr.qp_type == IBV_QPT_UC;
   return {.send = attr.send_cq != nullptr ? &own(attr.send_cq).lanes : nullptr,

@@ -1,4 +1,4 @@
-#include "nic/lane/lanes.h"
+#include "nic/process/lanes.h"
 
 #include <sched.h>
 #include <sys/resource.h>

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "nic/lane/lanes.h"
+#include "nic/process/lanes.h"
 
 namespace rrdma::nic {
 
