@@ -16,12 +16,6 @@ constexpr std::uint16_t kConnectRequest = 0x10;
 constexpr std::size_t kRulesOfUserMax = control::kRulesMax / 2;
 constexpr std::size_t kRulesOfAllMax = 1024;
 
-// Whether both ends must see the faults as packets.
-bool disturbs_packets(const faults::Rule& rule) {
-  return rule.kind == Kind::kNetwork || rule.kind == Kind::kFreeze || rule.kind == Kind::kPortDown ||
-         rule.kind == Kind::kDeviceFatal || rule.kind == Kind::kRnr;
-}
-
 bool has_process(const std::vector<Client*>& programs, std::uint32_t pid) {
   return std::any_of(programs.begin(), programs.end(), [&](const Client* program) {
     return static_cast<std::uint32_t>(program->identity.pid) == pid;
@@ -110,7 +104,7 @@ bool FaultRules::order(Client& program) {
   bool concerned = false;
   for (const Kept& kept : rules_) {
     if (!may_strike(kept, program) || order.rules.size() >= control::kRulesMax) continue;
-    order.packets_only = order.packets_only || disturbs_packets(kept.rule);
+    order.packets_only = order.packets_only || kept.rule.disturbs_packets();
     if (kept.rule.is_for_daemon()) continue;
     order.rules.push_back({kept.rule.number, 0, kept.rule.text});
     concerned =

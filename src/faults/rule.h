@@ -1,6 +1,6 @@
 // Rule: one injected fault above the level of single packets, as one line of text (docs/man/rrdma-fault.1):
 //
-//   rule     = what, { " ", selector }
+//   rule     = what, { " ", selector }                                       kinds.cc has the table of `what`
 //   what     = verb=FUNCTION:ERRNO | slow=FUNCTION:TIME | status=STATUS      the next one; with :N appended, the N-th
 //            | qp=error | cq=overrun | srq=limit                             every object that exists at that moment
 //            | qp=rnr | cq=delay:TIME | port=down | port=up | port=speed:RATE | device=fatal | freeze
@@ -77,15 +77,18 @@ struct Rule {
   Duration after;
   Duration lasts;  // 0: forever
 
-  // Acts at a point in time, not at a call.
-  [[nodiscard]] bool acts() const { return kind >= Kind::kQpError; }
-  [[nodiscard]] bool concerns_peer(const wire::Gid& peer) const;
-  // Affects the connection manager, which is part of the daemon.
-  [[nodiscard]] bool is_for_daemon() const {
-    return kind == Kind::kCmDrop || kind == Kind::kCmReject || kind == Kind::kCmTimewait;
-  }
+  // Answers of the table of kinds (kinds.h). acts(): at a point in time, not at a call.
+  [[nodiscard]] bool acts() const;
   // Stays until it is cleared or its time is over, instead of acting at one moment.
   [[nodiscard]] bool persists() const;
+  // Affects the connection manager, which is part of the daemon.
+  [[nodiscard]] bool is_for_daemon() const;
+  // Both ends must see the faults as packets.
+  [[nodiscard]] bool disturbs_packets() const;
+  // The sentence for the program when the fault begins to act; empty: none.
+  [[nodiscard]] std::string_view deed() const;
+
+  [[nodiscard]] bool concerns_peer(const wire::Gid& peer) const;
   // Whether the rule injects its fault into the n-th candidate, n from 1.
   [[nodiscard]] bool injects(std::uint64_t n) const;
 };

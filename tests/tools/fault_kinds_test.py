@@ -1,5 +1,6 @@
 # Tests each kind of fault in a program; most are injected while it runs. Arguments: the command, a program that
 # reports the state of its queue pair (watched.cc), one that ends a connection (timewait.cc).
+import pathlib
 import re
 import subprocess
 import sys
@@ -126,6 +127,12 @@ class Packets(unittest.TestCase):
                 self.assertGreaterEqual(time, 80)
                 self.assertGreater(program.counter("faults_delayed"), 900)
 
+    def test_the_manual_page_describes_every_fault(self):
+        page = (pathlib.Path(__file__).parents[2] / "docs/man/rrdma-fault.1").read_text()
+        plain = re.sub(r"\\f\w|\\-|[\\\" ,]", lambda found: "-" if found.group(0) == "\\-" else "", page)
+        for form in run_json("fault", "words", "--json")["faults"]:
+            self.assertIn(form, plain, form)
+
     def test_a_long_way(self):
         """Delays packets that are sent, received, or both; measured as a round trip."""
         for direction, least in (("out", 6), ("in", 6), ("both", 12)):
@@ -137,8 +144,8 @@ class Packets(unittest.TestCase):
 
     def test_mistakes(self):
         for fault, word in (("net=rate=fast", "is no rate"), ("net=mtu=0", "is no number"), ("gid=add:x", "is no IP address"),
-                            ("port=speed:0", "is no fault of a port"), ("cq=delay:soon", "is no time"), ("gid=x", "is no fault of a GID table"),
-                            ("cq=x", "is no fault of a CQ"), ("cm=x", "is no fault of the connection manager")):
+                            ("port=speed:0", "is no speed of a port"), ("cq=delay:soon", "is no time"), ("gid=x", "write gid=lost, gid=add:ADDRESS"),
+                            ("cq=x", "write cq=overrun, cq=delay:TIME."), ("cm=x", "write cm=drop:MESSAGE")):
             self.assertIn(word, run("fault", "set", fault, status=2)[1])
         self.assertIn("is no direction", run("fault", "set", "net=drop=1%", "--direction", "up", status=2)[1])
         self.assertIn("'direction' means nothing to port=down", run("fault", "set", "port=down", "--direction", "in", status=2)[1])

@@ -38,25 +38,6 @@ std::vector<wire::Gid> addresses_of(const Rule& rule, const DeviceList& devices)
   return addresses;
 }
 
-std::string_view deed_of(Kind kind) {
-  switch (kind) {
-    case Kind::kPortDown: return "the port is down: nothing is sent and nothing is taken.";
-    case Kind::kPortUp: return "the port is up again.";
-    case Kind::kDeviceFatal:
-      return "the device failed: DEVICE_FATAL was reported and its queue pairs are in the error state.";
-    case Kind::kGidLost: return "the port lost its addresses.";
-    case Kind::kNetwork: return "packets are disturbed from now on.";
-    case Kind::kFreeze: return "the NIC neither sends nor takes anything.";
-    case Kind::kCmAddress: return "the interface has another hardware address.";
-    case Kind::kPortSpeed: return "the port has another speed.";
-    case Kind::kGidAdded: return "the port has another address besides its own.";
-    case Kind::kGidChanged: return "the port has another address in the place of the last one.";
-    case Kind::kRnr: return "queue pairs answer as if no receive were posted.";
-    case Kind::kCqDelay: return "completions are seen later than they come.";
-    default: return "";
-  }
-}
-
 }  // namespace
 
 host::Imposed imposed_on(const host::Device& device, const std::vector<Rule>& active) {
@@ -154,7 +135,7 @@ void ProcessFaults::set_timer() {
 void ProcessFaults::handle_rules(const std::vector<Rule>&) { changed_(); }
 
 void ProcessFaults::act(const Rule& rule) {
-  if (const std::string_view deed = deed_of(rule.kind); !deed.empty())
+  if (const std::string_view deed = rule.deed(); !deed.empty())
     faults::explain_injection(rule.number, rule.text, deed);
 }
 

@@ -16,6 +16,7 @@
 #include "base/format.h"
 #include "control/client/daemon_client.h"
 #include "control/fault_messages.h"
+#include "faults/kinds.h"
 #include "faults/rule.h"
 #include "faults/words.h"
 #include "host/explain_log.h"
@@ -156,7 +157,11 @@ int run_clear(const FaultOptions& options) {
 // Lists the words that rules may use.
 int run_words(const FaultOptions& options) {
   const auto statuses = faults::statuses().subspan(1);  // without success, which is not a fault
-  const std::array<std::pair<const char*, std::vector<std::string_view>>, 4> lists = {{
+  std::vector<std::string> forms;
+  for (const faults::KindRow& row : faults::kind_rows())
+    forms.push_back(std::string(row.word) + std::string(row.parameter));
+  const std::array<std::pair<const char*, std::vector<std::string_view>>, 5> lists = {{
+      {"faults", {forms.begin(), forms.end()}},
       {"functions", {faults::functions().begin(), faults::functions().end()}},
       {"errors", faults::errors()},
       {"statuses", {statuses.begin(), statuses.end()}},
