@@ -77,11 +77,14 @@ void CallHandle::reset() {
 bool CallHandle::replied() const { return call_->replied; }
 const Status& CallHandle::given_up() const { return call_->given_up; }
 const Status& CallHandle::status() const { return call_->status; }
-const Metadata& CallHandle::trailers() const { return call_->trailers; }
+const Metadata& CallHandle::trailers() const {
+  static const Metadata none;
+  return call_ != nullptr ? call_->trailers : none;
+}
 Payload& CallHandle::body() { return call_->body; }
 WaitPlace& CallHandle::place() { return call_->place; }
-Inbound& CallHandle::inbound() { return call_->inbound; }
-Outbound& CallHandle::outbound() { return call_->outbound; }
+const comm::detail::Ref<Inbound>& CallHandle::inbound() const { return call_->inbound; }
+const comm::detail::Ref<Outbound>& CallHandle::outbound() const { return call_->outbound; }
 comm::Context& CallHandle::context() const { return connection_->line().context(); }
 
 CallHandle begin_now(const std::shared_ptr<ClientConnection>& connection, Request& request, Status& status) {
@@ -110,15 +113,16 @@ comm::Task<Status> begin_later(std::shared_ptr<ClientConnection> connection, Req
 }
 
 comm::Task<Status> reply_of(CallHandle& call, comm::Limit limit) {
-  if (!call) co_return Status(Code::kCancelled, "the call was taken back");
-  while (!call.replied()) {
+  // Another coroutine may cancel the call meanwhile. The place of this waiter must outlive that.
+  const std::shared_ptr<ClientConnection> connection = call.connection();
+  while (call && !call.replied()) {
     if (!call.given_up().ok()) co_return call.given_up();
     comm::Signal signal(call.context(), limit);
     const WaitPlace::Stay stay(call.place(), signal);
     auto waited = co_await signal;
     if (!waited) co_return status_of(waited.error());
   }
-  co_return Status();
+  co_return call ? Status() : Status(Code::kCancelled, "the call was cancelled");
 }
 
 // --- connecting ------------------------------------------------------------------------------------------------

@@ -100,10 +100,7 @@ void ClientConnection::free_slot(ClientCall* call) {
   call->trailers.clear();
   if (!call->status.ok()) call->status = Status();
   if (!call->given_up.ok()) call->given_up = Status();
-  if (call->streams) {
-    call->inbound.close();
-    call->outbound.close();
-  }
+  call->close_streams();
   call->next_free = free_;
   free_ = call;
   offer_room();
@@ -181,10 +178,11 @@ ClientCall* ClientConnection::begin(Request& request, Status& status) {
   call->streams = shape != Shape::kUnary;
   if (shape == Shape::kServerStream || shape == Shape::kBidirectional) {
     frame.window = options_.window;
-    call->inbound.open(line_, call->id, options_.window, options_.max_result);
+    call->inbound = comm::detail::Ref<Inbound>(
+        new Inbound(line_, call->id, options_.window, options_.max_result));
   }
   if (shape == Shape::kClientStream || shape == Shape::kBidirectional)
-    call->outbound.open(line_, call->id, server_.window);
+    call->outbound = comm::detail::Ref<Outbound>(new Outbound(line_, call->id, server_.window));
   if (options_.after) {
     call->method = request.method_;
     call->begun = comm::Clock::now();
@@ -211,8 +209,7 @@ comm::detail::Detached ClientConnection::watch(std::shared_ptr<ClientConnection>
 void ClientConnection::give_up(ClientCall* call, Status status) {
   call->given_up = status;
   tell_cancelled(*call);
-  call->inbound.end(status);
-  call->outbound.end(std::move(status));
+  call->end_streams(status, status);
   call->place.give();
 }
 
@@ -231,8 +228,8 @@ void ClientConnection::abandon(ClientCall* call) {
     tell_end(*call, Status(late ? Code::kDeadlineExceeded : Code::kCancelled, "the caller gave it up"));
   }
   if (comm::Signal* watching = std::exchange(call->watch, nullptr)) watching->give();
-  call->inbound.close();
-  call->outbound.close();
+  call->close_streams();
+  call->place.give();
   if (call->given_up.ok()) tell_cancelled(*call);
 }
 
@@ -258,10 +255,9 @@ void ClientConnection::settle(ClientCall* call, Status status, bool sent) {
   call->status = call->given_up.ok() ? std::move(status) : call->given_up;
   if (!call->held) return free_slot(call);
   if (options_.after && sent) tell_end(*call, call->status);
-  if (call->streams) {
-    call->outbound.end(call->status.ok() ? Status(Code::kCancelled, "the call is over") : call->status);
-    call->inbound.end(call->status);
-  }
+  if (call->streams)
+    call->end_streams(call->status,
+                      call->status.ok() ? Status(Code::kCancelled, "the call is over") : call->status);
   call->place.give();
 }
 
@@ -298,8 +294,9 @@ bool ClientConnection::handle(const Frame& frame, const comm::Message& message) 
   switch (frame.kind) {
     case Kind::kReply: return handle_reply(call, frame, message);
     case Kind::kPart: return handle_part(call, frame);
-    case Kind::kItem: return call->inbound.arrive(frame, message);
-    case Kind::kWindow: return call->outbound.widen(frame.window);
+    // A stream without an object: the caller gave the call up.
+    case Kind::kItem: return !call->inbound || call->inbound->arrive(frame, message);
+    case Kind::kWindow: return !call->outbound || call->outbound->widen(frame.window);
     default: return false;
   }
 }

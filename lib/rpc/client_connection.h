@@ -35,13 +35,29 @@ struct ClientCall {
   WaitPlace place;
   Status given_up;                // set if the caller's limit ended a stream before its reply
   comm::Signal* watch = nullptr;  // of the coroutine that watches the limit
-  Inbound inbound;
-  Outbound outbound;
+  comm::detail::Ref<Inbound> inbound;  // null for calls without this stream
+  comm::detail::Ref<Outbound> outbound;
   ClientCall* next_free = nullptr;
   // Used only for ChannelOptions::after.
   Method method;
   comm::Clock::time_point begun;
   comm::Clock::time_point deadline;
+
+  ClientCall() = default;
+  ClientCall(const ClientCall&) = delete;
+  ClientCall& operator=(const ClientCall&) = delete;
+  ~ClientCall() { close_streams(); }
+  // What the caller still holds of them stays closed.
+  void close_streams() {
+    if (inbound) inbound->close();
+    if (outbound) outbound->close();
+    inbound.reset();
+    outbound.reset();
+  }
+  void end_streams(const Status& in, const Status& out) const {
+    if (outbound) outbound->end(out);
+    if (inbound) inbound->end(in);
+  }
 };
 
 class ClientConnection;

@@ -19,26 +19,21 @@ constexpr std::uint64_t kWindowLimit = 1ULL << 31;
 constexpr std::uint32_t kLeastPiece = 512;
 // The cost of an unread item beside its bytes: its place in the queue and the rounding of the pool.
 constexpr std::size_t kPlaceOctets = 256;
+constexpr const char* kCallOver = "the call is over";
 
 }  // namespace
 
 // --- Inbound ---------------------------------------------------------------------------------------------------
 
-void Inbound::open(Line& line, std::uint32_t call, std::uint32_t window, std::size_t max_item) {
-  line_ = &line;
-  call_ = call;
-  window_ = granted_ = window;
-  owed_ = unpaid_ = 0;
-  max_item_ = max_item;
-  assembling_ = false;
-  ended_ = false;
-  status_ = Status();
-}
+Inbound::Inbound(Line& line, std::uint32_t call, std::uint32_t window, std::size_t max_item)
+    : line_(&line), call_(call), window_(window), granted_(window), max_item_(max_item) {}
+Inbound::~Inbound() = default;
 
 void Inbound::close() {
-  drop_all();
+  if (line_ == nullptr) return;
+  refuse(Status(Code::kCancelled, kCallOver));
   line_ = nullptr;
-  ended_ = true;
+  place_.give();
 }
 
 bool Inbound::hold(std::size_t octets) {
@@ -161,23 +156,21 @@ void Inbound::refuse(Status status) {
 
 // --- Outbound --------------------------------------------------------------------------------------------------
 
-void Outbound::open(Line& line, std::uint32_t call, std::uint32_t window) {
-  line_ = &line;
-  call_ = call;
-  window_ = window;
-  ended_ = finished_ = false;
-  status_ = Status();
-}
+Outbound::~Outbound() = default;
 
 void Outbound::close() {
-  line_ = nullptr;
+  if (std::exchange(line_, nullptr) == nullptr) return;
   ended_ = true;
+  status_ = Status(Code::kCancelled, kCallOver);
+  place_.give();
 }
+
+Status Outbound::why() const { return status_.ok() ? Status(Code::kCancelled, kCallOver) : status_; }
 
 Outbound::Item Outbound::prepare(std::size_t size) {
   Item item;
   if (ended_ || finished_) {
-    item.failure = status_.ok() ? Status(Code::kFailedPrecondition, "the stream is over") : status_;
+    item.failure = ended_ ? why() : Status(Code::kFailedPrecondition, "the stream is over");
     return item;
   }
   item.framed = kItemHead + size <= kFrameLimit;
@@ -202,51 +195,50 @@ comm::Task<Status> Outbound::wait_for_window(std::uint32_t cost, comm::Limit lim
     auto waited = co_await signal;
     if (!waited) co_return status_of(waited.error());
   }
-  if (!ended_) co_return Status();
-  co_return status_.ok() ? Status(Code::kCancelled, "the call is over") : status_;
+  co_return ended_ ? why() : Status();
 }
 
-comm::Task<Status> Outbound::send(Item item, comm::Limit limit) {
+comm::Task<Status> Outbound::send(comm::detail::Ref<Outbound> self, Item item, comm::Limit limit) {
   if (!item.failure.ok()) co_return item.failure;
   Frame frame;
   frame.kind = Kind::kItem;
-  frame.call = call_;
+  frame.call = self->call_;
   if (item.framed) {
     const auto cost = static_cast<std::uint32_t>(item.room.size()) + kItemCost;
-    if (ended_ || window_ < cost || line_->crowded()) {
-      Status waited = co_await wait_for_window(cost, limit);
+    if (self->ended_ || self->window_ < cost || self->line_->crowded()) {
+      Status waited = co_await self->wait_for_window(cost, limit);
       if (!waited.ok()) co_return waited;
     }
-    window_ -= cost;
+    self->window_ -= cost;
     emit_head(frame, item.memory.data());
-    line_->post(std::move(item.memory));
+    self->line_->post(std::move(item.memory));
     co_return Status();
   }
   std::span<const std::byte> rest = item.room;
   while (!rest.empty()) {
     const auto least = static_cast<std::uint32_t>(std::min<std::size_t>(rest.size(), kLeastPiece));
-    Status waited = co_await wait_for_window(least + kItemCost, limit);
+    Status waited = co_await self->wait_for_window(least + kItemCost, limit);
     if (!waited.ok()) {
       // Part of the item was sent. A later item would be taken for its rest, so end the stream.
-      if (rest.size() != item.room.size()) end(waited);
+      if (rest.size() != item.room.size()) self->end(waited);
       co_return waited;
     }
     const std::size_t piece =
-        std::min<std::size_t>({rest.size(), kFrameLimit - kItemHead, window_ - kItemCost});
-    window_ -= piece + kItemCost;
-    comm::Buffer memory = line_->frame(kItemHead + piece);
+        std::min<std::size_t>({rest.size(), kFrameLimit - kItemHead, self->window_ - kItemCost});
+    self->window_ -= piece + kItemCost;
+    comm::Buffer memory = self->line_->frame(kItemHead + piece);
     if (!memory) co_return Status(Code::kResourceExhausted, "there is no memory for a frame");
     frame.flags = piece < rest.size() ? flag::kMore : 0;
     emit_head(frame, memory.data());
     std::memcpy(memory.data() + kItemHead, rest.data(), piece);
-    line_->post(std::move(memory));
+    self->line_->post(std::move(memory));
     rest = rest.subspan(piece);
   }
   co_return Status();
 }
 
 Status Outbound::finish() {
-  if (ended_) return status_.ok() ? Status(Code::kCancelled, "the call is over") : status_;
+  if (ended_) return why();
   if (std::exchange(finished_, true)) return {};
   Frame frame;
   frame.kind = Kind::kItem;

@@ -38,7 +38,14 @@ ServerCall::ServerCall(comm::Context& context, ServerConnection& connection)
           this) {
   connection_ = &connection;
 }
-ServerCall::~ServerCall() = default;
+ServerCall::~ServerCall() { close_streams(); }
+
+void ServerCall::close_streams() {
+  if (inbound_) inbound_->close();
+  if (outbound_) outbound_->close();
+  inbound_.reset();
+  outbound_.reset();
+}
 
 namespace {
 
@@ -155,8 +162,8 @@ void ServerCall::cancel(Status status) {
   if (cancelled_) return;
   cancelled_ = true;
   alarm_.cancel();
-  inbound_.end(status);
-  outbound_.end(status);
+  if (inbound_) inbound_->end(status);
+  if (outbound_) outbound_->end(status);
   if (transferring_) {
     pending_ = std::move(status);
   } else {

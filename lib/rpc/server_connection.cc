@@ -104,8 +104,9 @@ bool ServerConnection::handle(const Frame& frame, const comm::Message& message) 
   ServerCall* call = frame.kind == Kind::kCall ? nullptr : find(frame.call);
   switch (frame.kind) {
     case Kind::kCall: return handle_call(frame, message);
-    case Kind::kItem: return call == nullptr || call->inbound_.arrive(frame, message);
-    case Kind::kWindow: return call == nullptr || call->outbound_.widen(frame.window);
+    case Kind::kItem: return call == nullptr || !call->inbound_ || call->inbound_->arrive(frame, message);
+    case Kind::kWindow:
+      return call == nullptr || !call->outbound_ || call->outbound_->widen(frame.window);
     case Kind::kCancel:
       if (call != nullptr) call->cancel(Status(Code::kCancelled, "the caller took it back"));
       return true;
@@ -191,9 +192,10 @@ void ServerConnection::begin(const Frame& frame, const comm::Message& message, S
   if (frame.has(flag::kLent)) call->lent_ = {frame.lent.address, frame.lent.key, frame.lent.length};
   const Shape shape = served.handler.method.shape;
   if (shape == Shape::kClientStream || shape == Shape::kBidirectional)
-    call->inbound_.open(line_, call->id_, server_->options().window, server_->options().max_argument);
+    call->inbound_ = comm::detail::Ref<Inbound>(
+        new Inbound(line_, call->id_, server_->options().window, server_->options().max_argument));
   if (shape == Shape::kServerStream || shape == Shape::kBidirectional)
-    call->outbound_.open(line_, call->id_, frame.window);
+    call->outbound_ = comm::detail::Ref<Outbound>(new Outbound(line_, call->id_, frame.window));
   const auto offset = static_cast<std::size_t>(frame.body.data() - message.bytes().data());
   call->argument_ = Payload(message.share(), offset, frame.body.size());
   slots_[slot_of(call->id_)] = call;
@@ -292,10 +294,7 @@ void ServerConnection::replied(const ServerCall& call, const Status& status) {
 
 void ServerConnection::finish(ServerCall* call) {
   call->alarm_.cancel();
-  if (call->method_->shape != Shape::kUnary) {
-    call->inbound_.close();
-    call->outbound_.close();
-  }
+  call->close_streams();
   call->argument_.release();
   call->metadata_.clear();
   call->trailers_.clear();

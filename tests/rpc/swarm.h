@@ -3,9 +3,10 @@
 //
 // The oracle: every call has a unique number. A successful call was executed exactly once, any other at most
 // once, a refused one never; only an idempotent method may be executed again. A call ends exactly once, and a
-// successful result is right. Items of a stream arrive in order without gaps, and completely if the stream
-// ended well. A call fails only because of its caller (deadline, cancellation, closed channel) or an event at
-// its server.
+// successful result is right. Every item of a stream names its call and its place in it. Items arrive in order
+// without gaps, completely if the stream ended well, and never at another call. Streams of either side that are used
+// after their call was cancelled or has ended do nothing. A call fails only because of its caller (deadline,
+// cancellation, closed channel) or an event at its server.
 #pragma once
 
 #include <array>
@@ -58,7 +59,7 @@ struct Items {
   std::uint32_t size;
 };
 
-// The service. Its texts start with a number: that of the call, or of the item within a stream.
+// The service. Its texts start with two numbers: that of the call and that of the item within a stream.
 class Bench {
  public:
   static constexpr std::array<std::string_view, 1> kIdempotent = {"peek"};
@@ -75,12 +76,13 @@ class Bench {
 
  private:
   void executed(std::uint32_t number);
-  // An item of a stream, or its end, arrived.
-  void arrived(std::uint32_t index, const std::string& item);
+  // An item of a stream, or its end, arrived. `call`: set by the first item.
+  void arrived(std::uint32_t index, const std::string& item, std::uint32_t& call);
   void ended(const rpc::Status& status, const std::string& last);
 
   Ledger& ledger_;
   std::uint64_t seed_;
+  comm::Scope leftovers_;  // of handlers that have ended
 };
 
 // The callers of one process.

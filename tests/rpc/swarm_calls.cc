@@ -44,27 +44,38 @@ Ledger::~Ledger() {
 namespace {
 
 constexpr std::size_t kNumberSize = 4;
+constexpr std::size_t kHead = 2 * kNumberSize;
+// The index of an item that must not arrive: it was written after the end of its call.
+constexpr std::uint32_t kNever = ~0U;
 
-// The number first, then a pattern of it.
-std::string text_of(std::uint32_t number, std::uint32_t size) {
-  std::string text(size + kNumberSize, '\0');
-  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(number * 31 + i * 7);
-  for (std::size_t i = 0; i < kNumberSize; ++i) text[i] = static_cast<char>(number >> (8 * i));
+// The numbers of the call and the item first, then a pattern of them.
+std::string text_of(std::uint32_t call, std::uint32_t index, std::uint32_t size) {
+  std::string text(size + kHead, '\0');
+  for (std::size_t i = kHead; i < text.size(); ++i)
+    text[i] = static_cast<char>(call * 13 + index * 31 + i * 7);
+  for (std::size_t i = 0; i < kNumberSize; ++i) {
+    text[i] = static_cast<char>(call >> (8 * i));
+    text[i + kNumberSize] = static_cast<char>(index >> (8 * i));
+  }
   return text;
 }
-std::uint32_t number_of(const std::string& text) {
+std::uint32_t number_at(const std::string& text, std::size_t from) {
   std::uint32_t number = 0;
   for (std::size_t i = 0; i < kNumberSize; ++i)
-    number |= static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])) << (8 * i);
+    number |= static_cast<std::uint32_t>(static_cast<unsigned char>(text[from + i])) << (8 * i);
   return number;
 }
-bool sound(const std::string& text) {
-  return text == text_of(number_of(text), static_cast<std::uint32_t>(text.size() - kNumberSize));
+std::uint32_t call_of(const std::string& text) { return number_at(text, 0); }
+std::uint32_t index_of(const std::string& text) { return number_at(text, kNumberSize); }
+// Whether an item belongs to this call, at this place.
+bool belongs(const std::string& text, std::uint32_t call, std::uint32_t index) {
+  return text.size() >= kHead &&
+         text == text_of(call, index, static_cast<std::uint32_t>(text.size() - kHead));
 }
 
-// The arguments of a stream: the first has the call's number, the last has only its number.
+// The arguments of a stream: the last has only its numbers.
 std::string argument_of(std::uint32_t call, std::uint32_t index, std::uint32_t count, Random& random) {
-  return text_of(index == 0 ? call : index, index + 1 == count ? 0 : 1 + random.below(3000));
+  return text_of(call, index, index + 1 == count ? 0 : 1 + random.below(3000));
 }
 
 }  // namespace
@@ -73,14 +84,17 @@ void Bench::executed(std::uint32_t number) {
   if (ledger_.add(number) > 1) fail(seed_, "call " + std::to_string(number) + " was executed twice");
 }
 
-void Bench::arrived(std::uint32_t index, const std::string& item) {
-  if (item.size() < kNumberSize || !sound(item)) fail(seed_, "an argument was damaged");
-  if (index == 0) return executed(number_of(item));
-  if (number_of(item) != index) fail(seed_, "an argument came out of order");
+void Bench::arrived(std::uint32_t index, const std::string& item, std::uint32_t& call) {
+  if (item.size() < kHead) fail(seed_, "an argument was damaged");
+  if (index == 0) call = call_of(item);
+  if (!belongs(item, call, index))
+    fail(seed_, "argument " + std::to_string(index) + " of call " + std::to_string(call) + " is number " +
+                    std::to_string(index_of(item)) + " of call " + std::to_string(call_of(item)));
+  if (index == 0) executed(call);
 }
 
 void Bench::ended(const rpc::Status& status, const std::string& last) {
-  if (status.ok() && last.size() != kNumberSize)
+  if (status.ok() && last.size() != kHead)
     fail(seed_, "a stream of arguments ended well before its last one");
 }
 
@@ -93,10 +107,50 @@ Task<bool> rest(rpc::Call& call, std::uint32_t number) {
   auto slept = co_await call.context().sleep(std::chrono::microseconds(random.below(4000)), call.stop());
   co_return slept.ok();
 }
+
+// Uses a stream some time after its handler has ended.
+template <typename Stream>
+Task<> use_late(comm::Context& context, Stream stream, std::uint64_t seed, std::uint32_t number) {
+  Random random(number);
+  for (std::uint32_t i = 1 + random.below(3); i > 0; --i) {
+    static_cast<void>(co_await context.sleep(std::chrono::microseconds(1 + random.below(2000))));
+    rpc::Status status;
+    if constexpr (requires { stream.read(); }) {
+      const auto item = co_await stream.read(kPatience);
+      if (item) fail(seed, "a handler that has ended read an item of call " + std::to_string(call_of(*item)));
+      status = stream.status();
+    } else {
+      status = co_await stream.write(text_of(number, kNever, random.below(9000)), kPatience);
+    }
+    if (status.code() != rpc::Code::kCancelled)
+      fail(seed, "the stream of a handler that has ended: " + status.what());
+  }
+}
+
+// Keeps a copy of some streams of a handler, for use after its end.
+template <typename Stream>
+class Keepsake {
+ public:
+  Keepsake(comm::Scope& scope, rpc::Call& call, const Stream& stream, std::uint64_t seed)
+      : scope_(scope), context_(call.context()), stream_(stream), seed_(seed) {}
+  Keepsake(const Keepsake&) = delete;
+  Keepsake& operator=(const Keepsake&) = delete;
+  ~Keepsake() {
+    if (number_ % 3 == 0) scope_.spawn(use_late(context_, stream_, seed_, number_));
+  }
+  void of(std::uint32_t number) { number_ = number; }
+
+ private:
+  comm::Scope& scope_;
+  comm::Context& context_;
+  Stream stream_;
+  std::uint64_t seed_;
+  std::uint32_t number_ = 1;
+};
 }  // namespace
 
 Task<rpc::Result<std::string>> Bench::echo(rpc::Call& call, const std::string& text) {
-  const std::uint32_t number = number_of(text);
+  const std::uint32_t number = call_of(text);
   executed(number);
   const bool rested = co_await rest(call, number);
   if (!rested) co_return rpc::Status(rpc::Code::kCancelled);
@@ -104,29 +158,34 @@ Task<rpc::Result<std::string>> Bench::echo(rpc::Call& call, const std::string& t
 }
 
 Task<rpc::Result<std::string>> Bench::peek(rpc::Call& call, const std::string& text) {
-  const std::uint32_t number = number_of(text);
+  const std::uint32_t number = call_of(text);
   ledger_.add(number);
   const bool rested = co_await rest(call, number);
   if (!rested) co_return rpc::Status(rpc::Code::kCancelled);
   co_return text;
 }
 
-Task<rpc::Status> Bench::items(rpc::Call&, const Items& wish, rpc::Writer<std::string>& out) {
+Task<rpc::Status> Bench::items(rpc::Call& call, const Items& wish, rpc::Writer<std::string>& out) {
   executed(wish.number);
+  Keepsake<rpc::Writer<std::string>> keepsake(leftovers_, call, out, seed_);
+  keepsake.of(wish.number);
   for (std::uint32_t i = 0; i < wish.count; ++i) {
-    rpc::Status sent = co_await out.write(text_of(i, wish.size));
+    rpc::Status sent = co_await out.write(text_of(wish.number, i, wish.size));
     if (!sent.ok()) co_return sent;
   }
   co_return rpc::Status();
 }
 
-Task<rpc::Result<std::uint64_t>> Bench::sum(rpc::Call&, rpc::Reader<std::string>& in) {
+Task<rpc::Result<std::uint64_t>> Bench::sum(rpc::Call& call, rpc::Reader<std::string>& in) {
   std::uint64_t sum = 0;
+  std::uint32_t number = 1;
   std::string last;
+  Keepsake<rpc::Reader<std::string>> keepsake(leftovers_, call, in, seed_);
   for (std::uint32_t next = 0;; ++next) {
     auto item = co_await in.read();
     if (!item) break;
-    arrived(next, *item);
+    arrived(next, *item, number);
+    keepsake.of(number);
     sum += item->size();
     last = std::move(*item);
   }
@@ -135,12 +194,15 @@ Task<rpc::Result<std::uint64_t>> Bench::sum(rpc::Call&, rpc::Reader<std::string>
   co_return sum;
 }
 
-Task<rpc::Status> Bench::talk(rpc::Call&, rpc::Reader<std::string>& in, rpc::Writer<std::string>& out) {
+Task<rpc::Status> Bench::talk(rpc::Call& call, rpc::Reader<std::string>& in, rpc::Writer<std::string>& out) {
+  std::uint32_t number = 1;
   std::string last;
+  Keepsake<rpc::Writer<std::string>> keepsake(leftovers_, call, out, seed_);
   for (std::uint32_t next = 0;; ++next) {
     auto item = co_await in.read();
     if (!item) break;
-    arrived(next, *item);
+    arrived(next, *item, number);
+    keepsake.of(number);
     rpc::Status sent = co_await out.write(*item);
     if (!sent.ok()) co_return sent;
     last = std::move(*item);
@@ -215,7 +277,7 @@ Task<> one_echo(World& world, rpc::Channel channel, std::uint64_t seed, Way& way
   Random random(seed);
   const Wishes wishes(random);
   const std::uint32_t number = new_call(world, way);
-  const std::string text = text_of(number, any_size(random));
+  const std::string text = text_of(number, 0, any_size(random));
   if (random.chance(15)) {
     // Give up by destruction after a while.
     auto answer = co_await comm::when_any(channel.call<&Bench::echo>(text, wishes.options()),
@@ -248,8 +310,8 @@ Task<> one_scan(World& world, rpc::Channel channel, std::uint64_t seed, Way& way
       if (stream.status().ok() && next != wish.count) fail(world.seed, "a stream that ended well has a gap");
       break;
     }
-    if (next == wish.count || *item != text_of(next, wish.size))
-      fail(world.seed, "an item is wrong or out of order");
+    if (next == wish.count || *item != text_of(wish.number, next, wish.size))
+      fail(world.seed, "an item is wrong, out of order or of another call");
     if (random.chance(2))
       static_cast<void>(co_await world.context.sleep(std::chrono::microseconds(random.below(500))));
   }
@@ -298,8 +360,7 @@ Task<> hear_all(const World& world, Conversation& stream, std::uint32_t number, 
       if (stream.status().ok() && next != count) fail(world.seed, "a talk that ended well has a gap");
       co_return;
     }
-    if (!sound(*item) || number_of(*item) != (next == 0 ? number : next))
-      fail(world.seed, "an answer is wrong or out of order");
+    if (!belongs(*item, number, next)) fail(world.seed, "an answer is wrong, out of order or of another call");
   }
 }
 
@@ -326,13 +387,121 @@ Task<> one_talk(World& world, rpc::Channel channel, std::uint64_t seed, Way& way
   judge(world, number, stream.status(), wishes, way);
 }
 
+// --- cancelled at any point, and used afterwards
+
+// The calls of other coroutines take the slot meanwhile.
+template <typename Stream>
+Task<> use_after_cancel(const World& world, Stream& stream, std::uint32_t number, Random& random) {
+  for (std::uint32_t i = 1 + random.below(5); i > 0; --i) {
+    rpc::Status status;
+    const std::uint32_t how = random.below(3);
+    if (how == 0) {
+      if constexpr (requires { stream.read(); }) {
+        const auto item = co_await stream.read(kPatience);
+        if (item) fail(world.seed, "a cancelled call read an item of call " + std::to_string(call_of(*item)));
+        status = stream.status();
+      } else {
+        auto finished = co_await stream.finish(kPatience);
+        status = finished.status();
+      }
+    } else if (how == 1) {
+      if constexpr (requires { stream.write(std::string()); }) {
+        status = co_await stream.write(text_of(number, kNever, random.below(9000)), kPatience);
+      } else {
+        status = co_await stream.finish(kPatience);
+      }
+    } else {
+      if constexpr (requires { stream.writes_done(); }) {
+        status = stream.writes_done();
+      } else {
+        stream.cancel();
+        continue;
+      }
+    }
+    if (status.code() != rpc::Code::kCancelled || !stream.trailers().empty())
+      fail(world.seed, "a stream of call " + std::to_string(number) + " after its end: " + status.what());
+    static_cast<void>(co_await world.context.sleep(std::chrono::microseconds(random.below(1500))));
+  }
+}
+
+// Reads and writes until the call ends.
+template <typename Stream>
+Task<> use_all(const World& world, Stream& stream, std::uint32_t number, std::uint32_t count, Random& random) {
+  std::uint32_t read = 0;
+  for (std::uint32_t i = 0;; ++i) {
+    if constexpr (requires { stream.write(std::string()); }) {
+      const bool more = i < count;
+      rpc::Status sent;
+      if (more) sent = co_await stream.write(argument_of(number, i, count, random), kPatience);
+      if (!more || !sent.ok()) {
+        static_cast<void>(co_await stream.finish(kPatience));
+        co_return;
+      }
+    }
+    if constexpr (requires { stream.read(); }) {
+      const auto item = co_await stream.read(kPatience);
+      if (!item) {
+        if (stream.status().ok() && read != count) fail(world.seed, "a cancelled stream looks complete");
+        co_return;
+      }
+      if (!belongs(*item, number, read++)) fail(world.seed, "a result of another call");
+    }
+  }
+}
+
+template <typename Stream>
+Task<> cancel_and_use(World& world, Stream stream, std::uint32_t number, std::uint32_t count, Random& random) {
+  const auto cancel = [](World& in, Stream& of, std::uint32_t after_us) -> Task<> {
+    if (after_us != 0) static_cast<void>(co_await in.context.sleep(std::chrono::microseconds(after_us)));
+    of.cancel();
+  };
+  const std::uint32_t after_us = random.chance(20) ? 0 : random.below(2500);
+  if (random.chance(20)) {
+    co_await cancel(world, stream, after_us);
+  } else {
+    co_await comm::when_all(use_all(world, stream, number, count, random), cancel(world, stream, after_us));
+  }
+  co_await use_after_cancel(world, stream, number, random);
+}
+
+Task<> one_cancelled(World& world, rpc::Channel channel, std::uint64_t seed, Way& way) {
+  Random random(seed);
+  const Wishes wishes(random);
+  const std::uint32_t number = new_call(world, way);
+  const std::uint32_t count = 1 + random.below(200);
+  rpc::Status status;
+  switch (random.below(3)) {
+    case 0: {
+      const Items wish{number, count, random.chance(90) ? random.below(2000) : random.below(100000)};
+      auto opened = co_await channel.call<&Bench::items>(wish, wishes.options());
+      status = opened.status();
+      if (opened.ok()) co_await cancel_and_use(world, std::move(*opened), number, count, random);
+      break;
+    }
+    case 1: {
+      auto opened = co_await channel.call<&Bench::sum>(wishes.options());
+      status = opened.status();
+      if (opened.ok()) co_await cancel_and_use(world, std::move(*opened), number, count, random);
+      break;
+    }
+    default: {
+      auto opened = co_await channel.call<&Bench::talk>(wishes.options());
+      status = opened.status();
+      if (opened.ok()) co_await cancel_and_use(world, std::move(*opened), number, count, random);
+    }
+  }
+  if (!allowed(status, wishes, way)) fail(world.seed, "opening a stream: " + status.what());
+}
+
 }  // namespace
 
 Task<> any_call(World& world, rpc::Channel channel, std::uint64_t seed, Way& way) {
-  switch (Random(~seed).below(6)) {
+  switch (Random(~seed).below(8)) {
     case 0: return one_scan(world, std::move(channel), seed, way);
     case 1: return one_sum(world, std::move(channel), seed, way);
     case 2: return one_talk(world, std::move(channel), seed, way);
+    case 3:
+    case 4: return one_cancelled(world, std::move(channel), seed, way);
     default: return one_echo(world, std::move(channel), seed, way);
   }
 }
@@ -343,7 +512,7 @@ Task<> any_client_call(World& world, rpc::Client& client, std::uint64_t seed, Wa
   const bool repeatable = random.chance(50);
   const std::uint32_t number = new_call(world, way);
   if (repeatable) world.repeatable.insert(number);
-  const std::string text = text_of(number, any_size(random));
+  const std::string text = text_of(number, 0, any_size(random));
   auto calling = repeatable ? client.call<&Bench::peek>(text, wishes.options())
                             : client.call<&Bench::echo>(text, wishes.options());
   auto result = co_await calling;

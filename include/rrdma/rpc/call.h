@@ -78,8 +78,8 @@ class RRDMA_RPC_API ServerCall final : public Call {
   ~ServerCall();
 
   Payload& argument() { return argument_; }
-  Inbound& inbound() { return inbound_; }
-  Outbound& outbound() { return outbound_; }
+  [[nodiscard]] const comm::detail::Ref<Inbound>& inbound() const { return inbound_; }
+  [[nodiscard]] const comm::detail::Ref<Outbound>& outbound() const { return outbound_; }
 
   // Ends the call. Only the first end counts.
   void fail(Status status);
@@ -106,6 +106,8 @@ class RRDMA_RPC_API ServerCall final : public Call {
   void reply_from(comm::Buffer octets);
   void send_parts(std::span<const std::byte> octets);
   void cancel(Status status);
+  // What the handler left of them stays closed.
+  void close_streams();
 
   std::uint32_t id_ = 0;
   Served* served_ = nullptr;
@@ -120,8 +122,8 @@ class RRDMA_RPC_API ServerCall final : public Call {
   bool transferring_ = false;  // the device reads the argument; the caller's memory must stay open
   Status pending_;             // the reason for a cancellation during the transfer
   comm::Alarm alarm_;
-  Inbound inbound_;
-  Outbound outbound_;
+  comm::detail::Ref<Inbound> inbound_;  // null for calls without this stream
+  comm::detail::Ref<Outbound> outbound_;
   ServerCall* next_free_ = nullptr;
 };
 

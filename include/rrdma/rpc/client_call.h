@@ -93,7 +93,8 @@ Request request_of(ClientConnection* connection, const Method& method, CallOptio
   return request;
 }
 
-// A call in flight. The destructor cancels it if there is no reply yet.
+// A call in flight. The destructor cancels it if there is no reply yet. Empty after reset(): then only reset(),
+// trailers() and the test for emptiness may be called.
 class RRDMA_RPC_API CallHandle {
  public:
   CallHandle() = default;
@@ -120,9 +121,10 @@ class RRDMA_RPC_API CallHandle {
   [[nodiscard]] const Metadata& trailers() const;
   Payload& body();
   WaitPlace& place();
-  Inbound& inbound();
-  Outbound& outbound();
+  [[nodiscard]] const comm::detail::Ref<Inbound>& inbound() const;
+  [[nodiscard]] const comm::detail::Ref<Outbound>& outbound() const;
   [[nodiscard]] comm::Context& context() const;
+  [[nodiscard]] const std::shared_ptr<ClientConnection>& connection() const { return connection_; }
 
  private:
   std::shared_ptr<ClientConnection> connection_;
@@ -136,7 +138,8 @@ RRDMA_RPC_API CallHandle begin_now(const std::shared_ptr<ClientConnection>& conn
 // Waits for room, then sends the call.
 RRDMA_RPC_API comm::Task<Status> begin_later(std::shared_ptr<ClientConnection> connection, Request& request,
                                              CallHandle& call);
-// Waits for the reply. Succeeds if there is one, even if the reply is an error.
+// Waits for the reply. Succeeds if there is one, even if the reply is an error. Fails with kCancelled if `call` is
+// reset meanwhile.
 RRDMA_RPC_API comm::Task<Status> reply_of(CallHandle& call, comm::Limit limit);
 
 // Converts the reply into a Result.

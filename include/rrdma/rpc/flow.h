@@ -5,6 +5,9 @@
 // An item may exceed the window. Its pieces return their window as they are assembled, but only while no item waits to
 // be read: a stream holds at most one such item and its window. Unread items count against the memory of the
 // connection; a stream that would exceed it ends with kResourceExhausted.
+//
+// Each stream of each call has its own object, which no other call uses. Readers and writers share it: after the end
+// of their call they find it closed, and can never reach the call that has the slot next.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +19,7 @@
 #include <utility>
 
 #include "rrdma/comm/context.h"
+#include "rrdma/comm/ref.h"
 #include "rrdma/comm/signal.h"
 #include "rrdma/comm/task.h"
 #include "rrdma/rpc/codec.h"
@@ -34,12 +38,18 @@ class WaitPlace {
  public:
   class Stay {
    public:
-    Stay(WaitPlace& place, comm::Signal& signal) : place_(&place) { place.signal_ = &signal; }
+    Stay(WaitPlace& place, comm::Signal& signal) : place_(&place), signal_(&signal) {
+      place.signal_ = &signal;
+    }
     Stay(const Stay&) = delete;
-    ~Stay() { place_->signal_ = nullptr; }
+    // A later waiter may have taken the place.
+    ~Stay() {
+      if (place_->signal_ == signal_) place_->signal_ = nullptr;
+    }
 
    private:
     WaitPlace* place_;
+    comm::Signal* signal_;
   };
   void give() {
     if (signal_ != nullptr) signal_->give();
@@ -51,10 +61,12 @@ class WaitPlace {
 };
 
 // The receiving side of a stream.
-class RRDMA_RPC_API Inbound {
+class RRDMA_RPC_API Inbound final : public comm::detail::Counted {
  public:
-  // Reuses the object for another call. `window`: bytes that the peer may send initially.
-  void open(Line& line, std::uint32_t call, std::uint32_t window, std::size_t max_item);
+  // `window`: bytes that the peer may send initially.
+  Inbound(Line& line, std::uint32_t call, std::uint32_t window, std::size_t max_item);
+  ~Inbound() override;
+  // The call is over: drops all items. Reads, the current one too, end with kCancelled.
   void close();
 
   // Returns the next item if one has arrived.
@@ -86,27 +98,29 @@ class RRDMA_RPC_API Inbound {
   void drop_all();
   void give_window();
 
-  Line* line_ = nullptr;
-  std::uint32_t call_ = 0;
-  std::uint32_t window_ = 0;   // bytes in total
-  std::uint32_t granted_ = 0;  // bytes that the peer may still send
-  std::uint32_t owed_ = 0;     // bytes consumed but not yet granted to the peer
-  std::uint32_t unpaid_ = 0;   // bytes of assembled pieces, withheld while items wait to be read
-  std::size_t held_ = 0;       // bytes of the connection's memory
-  std::size_t max_item_ = 0;
+  Line* line_;  // null once closed
+  std::uint32_t call_;
+  std::uint32_t window_;      // bytes in total
+  std::uint32_t granted_;     // bytes that the peer may still send
+  std::uint32_t owed_ = 0;    // bytes consumed but not yet granted to the peer
+  std::uint32_t unpaid_ = 0;  // bytes of assembled pieces, withheld while items wait to be read
+  std::size_t held_ = 0;      // bytes of the connection's memory
+  std::size_t max_item_;
   std::string assembly_;
   std::size_t assembly_held_ = 0;  // of held_, for the assembly
   bool assembling_ = false;
-  bool ended_ = true;
+  bool ended_ = false;
   Status status_;
   std::deque<Item> items_;
   WaitPlace place_;
 };
 
 // The sending side of a stream.
-class RRDMA_RPC_API Outbound {
+class RRDMA_RPC_API Outbound final : public comm::detail::Counted {
  public:
-  void open(Line& line, std::uint32_t call, std::uint32_t window);
+  Outbound(Line& line, std::uint32_t call, std::uint32_t window) : line_(&line), call_(call), window_(window) {}
+  ~Outbound() override;
+  // The call is over. Writes, the current one too, end with kCancelled.
   void close();
 
   // An item in its own memory. If the item fits into one frame, there is room for the frame's header before
@@ -119,7 +133,7 @@ class RRDMA_RPC_API Outbound {
   };
   Item prepare(std::size_t size);
   // Sends an item as far as the window allows. Completes when all of it is posted.
-  comm::Task<Status> send(Item item, comm::Limit limit);
+  static comm::Task<Status> send(comm::detail::Ref<Outbound> self, Item item, comm::Limit limit);
   // Ends the stream and notifies the peer.
   Status finish();
 
@@ -130,11 +144,12 @@ class RRDMA_RPC_API Outbound {
 
  private:
   comm::Task<Status> wait_for_window(std::uint32_t cost, comm::Limit limit);
+  [[nodiscard]] Status why() const;
 
-  Line* line_ = nullptr;
-  std::uint32_t call_ = 0;
-  std::uint64_t window_ = 0;
-  bool ended_ = true;
+  Line* line_;  // null once closed
+  std::uint32_t call_;
+  std::uint64_t window_;
+  bool ended_ = false;
   bool finished_ = false;
   Status status_;
   WaitPlace place_;
@@ -142,11 +157,12 @@ class RRDMA_RPC_API Outbound {
 
 }  // namespace detail
 
-// Reads the items of a stream in order. One reader at a time.
+// Reads the items of a stream in order. One reader at a time. After the call was cancelled, or its handler has ended,
+// reads return nothing and the status is kCancelled.
 template <typename T>
 class Reader {
  public:
-  explicit Reader(detail::Inbound& inbound) : inbound_(&inbound) {}
+  explicit Reader(comm::detail::Ref<detail::Inbound> inbound) : inbound_(std::move(inbound)) {}
 
   // Awaits the next item. Returns nothing at the end of the stream or when the limit is reached; see
   // status().
@@ -174,26 +190,27 @@ class Reader {
   [[nodiscard]] const Status& status() const { return status_; }
 
  private:
-  detail::Inbound* inbound_;
+  comm::detail::Ref<detail::Inbound> inbound_;
   Status status_;
 };
 
-// Writes the items of a stream. One writer at a time.
+// Writes the items of a stream. One writer at a time. After the call was cancelled, or its handler has ended, writes
+// fail with kCancelled.
 template <typename T>
 class Writer {
  public:
-  explicit Writer(detail::Outbound& outbound) : outbound_(&outbound) {}
+  explicit Writer(comm::detail::Ref<detail::Outbound> outbound) : outbound_(std::move(outbound)) {}
 
   // Copies the item immediately. Completes when the item is posted, which requires that the reader has room
   // for it.
   comm::Task<Status> write(const T& item, comm::Limit limit = {}) {
     auto encoded = outbound_->prepare(Codec<T>::size(item));
     if (encoded.failure.ok()) Codec<T>::encode(item, encoded.room);
-    return outbound_->send(std::move(encoded), std::move(limit));
+    return detail::Outbound::send(outbound_, std::move(encoded), std::move(limit));
   }
 
  protected:
-  detail::Outbound* outbound_;
+  comm::detail::Ref<detail::Outbound> outbound_;
 };
 
 }  // namespace v0
