@@ -1,5 +1,5 @@
 // A program that uses only the installed library: calls its own greeting service.
-#include <greeting.rrdma.h>
+#include <greeting/greeting.rrdma.h>
 
 #include <cstdio>
 #include <string>
@@ -10,7 +10,7 @@ using namespace rrdma;
 
 class Greeter : public greeting::GreeterService {
  public:
-  comm::Task<rpc::Result<greeting::Text>> greet(rpc::Call&, const greeting::Name& name) override {
+  comm::Task<rpc::Result<greeting::Text>> greet(rpc::Call&, const people::Name& name) override {
     greeting::Text text;
     text.set_text("hello, " + name.name());
     co_return text;
@@ -20,7 +20,7 @@ class Greeter : public greeting::GreeterService {
 comm::Task<std::string> ask(comm::Context& context, std::string address) {
   auto connected = co_await rpc::connect(context, address, {}, std::chrono::seconds(5));
   greeting::GreeterClient client(std::move(connected).value_or_throw());
-  greeting::Name name;
+  people::Name name;
   name.set_name("stranger");
   auto text = co_await client.greet(name, std::chrono::seconds(5));
   co_return std::move(text).value_or_throw().text();
