@@ -1,9 +1,12 @@
+// Visitors that parse, emit and measure the layouts of frame_layout.h, the rules that a frame must keep beside them,
+// and metadata.
 #include "lib/rpc/frame.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
+#include "lib/rpc/frame_layout.h"
 #include "rrdma/rpc/status.h"
 
 namespace rrdma::rpc {
@@ -14,9 +17,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "frames are read and written as they lie in memory");
 
-constexpr std::size_t kHead = 8;
-constexpr std::size_t kWritten = 8;
-constexpr std::size_t kWindow = 16;
 constexpr std::array<std::byte, 4> kMagic = {std::byte{'R'}, std::byte{'R'}, std::byte{'P'}, std::byte{'C'}};
 
 template <typename T>
@@ -30,14 +30,49 @@ void store(std::byte* at, T value) {
   std::memcpy(at, &value, sizeof(T));
 }
 
-std::string_view text_of(std::span<const std::byte> octets) {
-  return {reinterpret_cast<const char*>(octets.data()), octets.size()};
-}
-
-// Reads the parts of a frame. Missing bytes invalidate the frame.
-class Cursor {
+// Parses. Missing bytes invalidate the frame.
+class LayoutReader {
  public:
-  explicit Cursor(std::span<const std::byte> rest) : rest_(rest) {}
+  explicit LayoutReader(std::span<const std::byte> rest) : rest_(rest) {}
+
+  static bool only(const Frame& frame, std::uint8_t flag) { return frame.has(flag); }
+  template <typename T>
+  void number(const FieldInfo&, T& value) {
+    read(value);
+  }
+  void zero(std::size_t size) {
+    for (const std::byte octet : take(size)) good_ = good_ && octet == std::byte{0};
+  }
+  void unused(std::size_t size) { take(size); }
+  void bit(const FieldInfo&, std::size_t size, bool& value) {
+    const auto octets = take(size);
+    value = !octets.empty() && (octets[0] & std::byte{1}) != std::byte{0};
+  }
+  template <std::size_t kSize>
+  void bytes(std::array<std::byte, kSize>& value) {
+    const auto octets = take(kSize);
+    std::copy(octets.begin(), octets.end(), value.begin());
+  }
+  template <typename View>
+  void length(Part part, const View&) {
+    read(lengths_[static_cast<std::size_t>(part)]);
+  }
+  void part(const FieldInfo&, Part part, std::span<const std::byte>& view) { view = take(length_of(part)); }
+  void part(const FieldInfo&, Part part, std::string_view& view) {
+    const auto octets = take(length_of(part));
+    view = {reinterpret_cast<const char*>(octets.data()), octets.size()};
+  }
+  void region(const FieldInfo&, Region& region) {
+    read(region.address);
+    read(region.key);
+    read(region.length);
+    // Reject an empty region and one that wraps around the address space.
+    if (region.length == 0 || region.address + (region.length - 1) < region.address) good_ = false;
+  }
+
+  [[nodiscard]] std::uint16_t length_of(Part part) const { return lengths_[static_cast<std::size_t>(part)]; }
+  [[nodiscard]] bool good() const { return good_; }
+  [[nodiscard]] std::span<const std::byte> rest() const { return rest_; }
   std::span<const std::byte> take(std::size_t size) {
     if (size > rest_.size()) {
       good_ = false;
@@ -47,124 +82,157 @@ class Cursor {
     rest_ = rest_.subspan(size);
     return taken;
   }
-  Region region() {
-    const auto octets = take(kRegionSize);
-    if (octets.empty()) return {};
-    Region region{load<std::uint64_t>(octets.data()), load<std::uint32_t>(octets.data() + 8),
-                  load<std::uint32_t>(octets.data() + 12)};
-    // Reject an empty region and one that wraps around the address space.
-    if (region.length == 0 || region.address + (region.length - 1) < region.address) good_ = false;
-    return region;
+  template <typename T>
+  void read(T& value) {
+    const auto octets = take(sizeof(T));
+    if (!octets.empty()) value = load<T>(octets.data());
   }
-  [[nodiscard]] bool good() const { return good_; }
-  [[nodiscard]] std::span<const std::byte> rest() const { return rest_; }
 
  private:
   std::span<const std::byte> rest_;
+  std::array<std::uint16_t, kParts> lengths_{};
   bool good_ = true;
 };
 
-std::uint8_t flags_of(Kind kind) {
-  switch (kind) {
-    case Kind::kCall: return flag::kOffered | flag::kLent;
-    case Kind::kReply: return flag::kWritten | flag::kRefused;
-    case Kind::kItem: return flag::kLast | flag::kMore | flag::kEmpty;
-    default: return 0;
-  }
-}
+// Emits. The caller has made room.
+class LayoutWriter {
+ public:
+  explicit LayoutWriter(std::byte* at) : at_(at) {}
 
-bool parse_call(Cursor& cursor, Frame& frame, std::size_t metadata) {
-  const auto head = cursor.take(kCallHead - kHead);
-  if (!cursor.good()) return false;
-  frame.method = load<std::uint64_t>(head.data());
-  frame.timeout = load<std::uint64_t>(head.data() + 8);
-  frame.schema = load<std::uint32_t>(head.data() + 16);
-  frame.window = load<std::uint32_t>(head.data() + 20);
-  if (frame.has(flag::kOffered)) frame.offered = cursor.region();
-  if (frame.has(flag::kLent)) frame.lent = cursor.region();
-  frame.metadata = cursor.take(metadata);
-  return cursor.good();
-}
-
-bool parse_reply(Cursor& cursor, Frame& frame, std::size_t metadata) {
-  const auto head = cursor.take(kReplyHead - kHead);
-  if (!cursor.good()) return false;
-  frame.status = load<std::uint8_t>(head.data());
-  const auto message = load<std::uint16_t>(head.data() + 2);
-  const auto details = load<std::uint16_t>(head.data() + 4);
-  if (frame.status > kHighestCode || load<std::uint8_t>(head.data() + 1) != 0 ||
-      load<std::uint16_t>(head.data() + 6) != 0)
-    return false;
-  if (frame.has(flag::kWritten)) {
-    const auto written = cursor.take(kWritten);
-    if (!cursor.good() || load<std::uint32_t>(written.data() + 4) != 0) return false;
-    frame.written = load<std::uint32_t>(written.data());
+  static bool only(const Frame& frame, std::uint8_t flag) { return frame.has(flag); }
+  template <typename T>
+  void number(const FieldInfo&, const T& value) {
+    write(value);
   }
-  frame.metadata = cursor.take(metadata);
-  frame.message = text_of(cursor.take(message));
-  frame.details = text_of(cursor.take(details));
-  // Only a success has a result; only a failure is a refusal; a result that was written is not sent as well.
-  const bool good = frame.status == 0;
-  if (good ? frame.has(flag::kRefused) || (frame.has(flag::kWritten) && !cursor.rest().empty())
-           : frame.has(flag::kWritten) || !cursor.rest().empty())
-    return false;
-  return cursor.good();
+  void zero(std::size_t size) {
+    std::memset(at_, 0, size);
+    at_ += size;
+  }
+  void unused(std::size_t size) { zero(size); }
+  void bit(const FieldInfo&, std::size_t size, bool value) {
+    std::byte* const at = at_;
+    zero(size);
+    *at = std::byte{value};
+  }
+  template <std::size_t kSize>
+  void bytes(const std::array<std::byte, kSize>& value) {
+    copy(value.data(), kSize);
+  }
+  template <typename View>
+  void length(Part, const View& view) {
+    write(static_cast<std::uint16_t>(view.size()));
+  }
+  template <typename View>
+  void part(const FieldInfo&, Part, const View& view) {
+    copy(view.data(), view.size());
+  }
+  void region(const FieldInfo&, const Region& region) {
+    write(region.address);
+    write(region.key);
+    write(region.length);
+  }
+  void copy(const void* data, std::size_t size) {
+    if (size != 0) std::memcpy(at_, data, size);
+    at_ += size;
+  }
+  template <typename T>
+  void write(T value) {
+    copy(&value, sizeof(T));
+  }
+
+ private:
+  std::byte* at_;
+};
+
+class LayoutSize {
+ public:
+  static constexpr bool only(const Frame& frame, std::uint8_t flag) { return frame.has(flag); }
+  template <typename T>
+  constexpr void number(const FieldInfo&, const T&) {
+    size_ += sizeof(T);
+  }
+  constexpr void zero(std::size_t size) { size_ += size; }
+  template <typename View>
+  constexpr void length(Part, const View&) {
+    size_ += sizeof(std::uint16_t);
+  }
+  template <typename View>
+  constexpr void part(const FieldInfo&, Part, const View& view) {
+    size_ += view.size();
+  }
+  constexpr void region(const FieldInfo&, const Region&) { size_ += kRegionSize; }
+  [[nodiscard]] constexpr std::size_t size() const { return size_; }
+
+ private:
+  std::size_t size_ = 0;
+};
+
+constexpr std::size_t measured(const Frame& frame) {
+  LayoutSize size;
+  layout_head(size, frame);
+  layout_rest(size, frame);
+  return size.size();
 }
+constexpr std::size_t measured(Kind kind) {
+  Frame frame;
+  frame.kind = kind;
+  return measured(frame);
+}
+static_assert(measured(Kind::kCall) == kCallHead && measured(Kind::kReply) == kReplyHead &&
+              measured(Kind::kPack) == kPackHead);
 
 // A sequence of frames, each preceded by its length, that fills the body exactly.
-bool parse_pack(Cursor rest) {
-  if (rest.rest().empty()) return false;
-  while (!rest.rest().empty()) {
+bool valid_pack(std::span<const std::byte> body) {
+  if (body.empty()) return false;
+  for (LayoutReader rest(body); !rest.rest().empty();) {
     const auto head = rest.take(kPackedHead);
     if (!rest.good() || load<std::uint16_t>(head.data() + 2) != 0) return false;
     const auto size = load<std::uint16_t>(head.data());
-    if (size < kHead || rest.take(size).empty()) return false;
+    if (size < kPackHead || rest.take(size).empty()) return false;
   }
   return true;
 }
 
-bool parse_item(const Cursor& cursor, const Frame& frame) {
-  if (frame.has(flag::kEmpty)) return frame.flags == (flag::kEmpty | flag::kLast) && cursor.rest().empty();
-  return !(frame.has(flag::kMore) && (frame.has(flag::kLast) || cursor.rest().empty()));
+// Only a success has a result; only a failure is a refusal; a result that was written is not sent as well.
+bool valid_reply(const Frame& frame) {
+  if (frame.status > kHighestCode) return false;
+  if (frame.status == 0)
+    return !frame.has(flag::kRefused) && !(frame.has(flag::kWritten) && !frame.body.empty());
+  return !frame.has(flag::kWritten) && frame.body.empty();
 }
 
-}  // namespace
+bool valid_item(const Frame& frame) {
+  if (frame.has(flag::kEmpty)) return frame.flags == (flag::kEmpty | flag::kLast) && frame.body.empty();
+  return !(frame.has(flag::kMore) && (frame.has(flag::kLast) || frame.body.empty()));
+}
 
-namespace {
-
-bool parse_rest(Cursor& cursor, Frame& frame, std::size_t metadata) {
+// The rules beside the layout.
+bool valid(const Frame& frame) {
   switch (frame.kind) {
-    case Kind::kCall: return parse_call(cursor, frame, metadata);
-    case Kind::kReply: return parse_reply(cursor, frame, metadata);
-    case Kind::kItem: return parse_item(cursor, frame);
-    case Kind::kPart: return !cursor.rest().empty();
-    case Kind::kWindow: {
-      const auto head = cursor.take(kWindow - kHead);
-      if (!cursor.good() || !cursor.rest().empty() || load<std::uint32_t>(head.data() + 4) != 0) return false;
-      frame.window = load<std::uint32_t>(head.data());
-      return frame.window != 0;
-    }
-    case Kind::kCancel: return cursor.rest().empty();
+    case Kind::kCall: return true;
+    case Kind::kReply: return valid_reply(frame);
+    case Kind::kItem: return valid_item(frame);
+    case Kind::kPart: return !frame.body.empty();
+    case Kind::kWindow: return frame.window != 0 && frame.body.empty();
+    case Kind::kCancel: return frame.body.empty();
     case Kind::kGoAway: return frame.call == 0;
-    case Kind::kProof: return frame.call == 0 && cursor.rest().size() == kProofSize;
-    case Kind::kPack: return frame.call == 0 && parse_pack(cursor);
+    case Kind::kProof: return frame.call == 0 && frame.body.size() == kProofSize;
+    case Kind::kPack: return frame.call == 0 && valid_pack(frame.body);
   }
   return false;
 }
 
 bool parse(std::span<const std::byte> octets, Frame& frame) {
-  if (octets.size() < kHead || octets.size() > kFrameLimit) return false;
-  frame.kind = static_cast<Kind>(load<std::uint8_t>(octets.data()));
-  frame.flags = load<std::uint8_t>(octets.data() + 1);
-  const auto metadata = load<std::uint16_t>(octets.data() + 2);
-  frame.call = load<std::uint32_t>(octets.data() + 4);
-  if ((frame.flags & ~flags_of(frame.kind)) != 0) return false;
-  const bool carries = frame.kind == Kind::kCall || frame.kind == Kind::kReply;
-  if (carries ? metadata > kMaxMetadata : metadata != 0) return false;
-  Cursor cursor(octets.subspan(kHead));
-  if (!parse_rest(cursor, frame, metadata)) return false;
-  frame.body = cursor.rest();
-  return true;
+  if (octets.size() > kFrameLimit) return false;
+  LayoutReader reader(octets);
+  layout_head(reader, frame);
+  if (!reader.good()) return false;
+  const KindInfo* info = info_of(frame.kind);
+  if (info == nullptr || (frame.flags & ~info->flags) != 0) return false;
+  if (reader.length_of(Part::kMetadata) > (info->metadata ? kMaxMetadata : 0)) return false;
+  layout_rest(reader, frame);
+  frame.body = reader.rest();
+  return reader.good() && valid(frame);
 }
 
 }  // namespace
@@ -176,8 +244,6 @@ std::optional<Frame> parse_frame(std::span<const std::byte> octets) {
   return frame;
 }
 
-static_assert(kPackHead == kHead);
-
 std::span<const std::byte> next_packed(std::span<const std::byte>& body) {
   const auto size = load<std::uint16_t>(body.data());
   const auto packed = body.subspan(kPackedHead, size);
@@ -187,65 +253,12 @@ std::span<const std::byte> next_packed(std::span<const std::byte>& body) {
 
 void emit_packed_head(std::size_t size, std::byte* into) { store(into, static_cast<std::uint32_t>(size)); }
 
-std::size_t head_size(const Frame& frame) {
-  switch (frame.kind) {
-    case Kind::kCall:
-      return kCallHead + (frame.has(flag::kOffered) ? kRegionSize : 0) +
-             (frame.has(flag::kLent) ? kRegionSize : 0) + frame.metadata.size();
-    case Kind::kReply:
-      return kReplyHead + (frame.has(flag::kWritten) ? kWritten : 0) + frame.metadata.size() +
-             frame.message.size() + frame.details.size();
-    case Kind::kWindow: return kWindow;
-    default: return kHead;
-  }
-}
-
-namespace {
-
-std::byte* put(std::byte* at, const Region& region) {
-  store(at, region.address);
-  store(at + 8, region.key);
-  store(at + 12, region.length);
-  return at + kRegionSize;
-}
-std::byte* put(std::byte* at, const void* data, std::size_t size) {
-  if (size != 0) std::memcpy(at, data, size);
-  return at + size;
-}
-
-}  // namespace
+std::size_t head_size(const Frame& frame) { return measured(frame); }
 
 void emit_head(const Frame& frame, std::byte* into) {
-  store(into, static_cast<std::uint8_t>(frame.kind));
-  store(into + 1, frame.flags);
-  store(into + 2, static_cast<std::uint16_t>(frame.metadata.size()));
-  store(into + 4, frame.call);
-  std::byte* at = into + kHead;
-  if (frame.kind == Kind::kCall) {
-    store(at, frame.method);
-    store(at + 8, frame.timeout);
-    store(at + 16, frame.schema);
-    store(at + 20, frame.window);
-    at = into + kCallHead;
-    if (frame.has(flag::kOffered)) at = put(at, frame.offered);
-    if (frame.has(flag::kLent)) at = put(at, frame.lent);
-    put(at, frame.metadata.data(), frame.metadata.size());
-  } else if (frame.kind == Kind::kReply) {
-    store(at, std::uint16_t{frame.status});
-    store(at + 2, static_cast<std::uint16_t>(frame.message.size()));
-    store(at + 4, static_cast<std::uint16_t>(frame.details.size()));
-    store(at + 6, std::uint16_t{0});
-    at = into + kReplyHead;
-    if (frame.has(flag::kWritten)) {
-      store(at, std::uint64_t{frame.written});
-      at += kWritten;
-    }
-    at = put(at, frame.metadata.data(), frame.metadata.size());
-    at = put(at, frame.message.data(), frame.message.size());
-    put(at, frame.details.data(), frame.details.size());
-  } else if (frame.kind == Kind::kWindow) {
-    store(at, std::uint64_t{frame.window});
-  }
+  LayoutWriter writer(into);
+  layout_head(writer, frame);
+  layout_rest(writer, frame);
 }
 
 // --- metadata --------------------------------------------------------------------------------------------------
@@ -265,77 +278,71 @@ bool fits(const Metadata& metadata) {
 }
 
 void emit_metadata(const Metadata& metadata, std::byte* into) {
+  LayoutWriter writer(into);
   for (const auto& [name, value] : metadata) {
-    store(into, static_cast<std::uint8_t>(name.size()));
-    store(into + 1, static_cast<std::uint16_t>(value.size()));
-    into = put(into + 3, name.data(), name.size());
-    into = put(into, value.data(), value.size());
+    writer.write(static_cast<std::uint8_t>(name.size()));
+    writer.write(static_cast<std::uint16_t>(value.size()));
+    writer.copy(name.data(), name.size());
+    writer.copy(value.data(), value.size());
   }
 }
 
 bool parse_metadata(std::span<const std::byte> octets, Metadata& into) {
-  Cursor cursor(octets);
-  while (!cursor.rest().empty()) {
-    const auto lengths = cursor.take(3);
-    if (!cursor.good()) return false;
-    const auto name = cursor.take(load<std::uint8_t>(lengths.data()));
-    const auto value = cursor.take(load<std::uint16_t>(lengths.data() + 1));
-    if (!cursor.good() || name.empty()) return false;
-    into.add(std::string(text_of(name)), std::string(text_of(value)));
+  const auto text_of = [](std::span<const std::byte> text) {
+    return std::string(reinterpret_cast<const char*>(text.data()), text.size());
+  };
+  for (LayoutReader reader(octets); !reader.rest().empty();) {
+    std::uint8_t name_size = 0;
+    std::uint16_t value_size = 0;
+    reader.read(name_size);
+    reader.read(value_size);
+    const auto name = reader.take(name_size);
+    const auto value = reader.take(value_size);
+    if (!reader.good() || name.empty()) return false;
+    into.add(text_of(name), text_of(value));
   }
   return true;
 }
 
 // --- hello -----------------------------------------------------------------------------------------------------
 
+namespace {
+// Later versions may append fields.
+std::optional<LayoutReader> hello_in(std::span<const std::byte> octets, std::size_t size) {
+  if (octets.size() < size || !std::equal(kMagic.begin(), kMagic.end(), octets.begin())) return std::nullopt;
+  return LayoutReader(octets.subspan(kMagic.size()));
+}
+}  // namespace
+
 std::array<std::byte, kClientHelloSize> emit(const ClientHello& hello) {
   std::array<std::byte, kClientHelloSize> octets{};
-  std::copy(kMagic.begin(), kMagic.end(), octets.begin());
-  store(octets.data() + 4, hello.lowest);
-  store(octets.data() + 5, hello.highest);
-  store(octets.data() + 6, std::uint16_t{hello.secret});
-  store(octets.data() + 8, hello.max_result);
-  std::copy(hello.nonce.begin(), hello.nonce.end(), octets.begin() + 16);
+  LayoutWriter writer(octets.data());
+  writer.bytes(kMagic);
+  layout_client_hello(writer, hello);
   return octets;
 }
 
 std::optional<ClientHello> parse_client_hello(std::span<const std::byte> octets) {
-  // Later versions may append fields.
-  if (octets.size() < kClientHelloSize || !std::equal(kMagic.begin(), kMagic.end(), octets.begin()))
-    return std::nullopt;
+  auto reader = hello_in(octets, kClientHelloSize);
+  if (!reader) return std::nullopt;
   ClientHello hello;
-  hello.lowest = load<std::uint8_t>(octets.data() + 4);
-  hello.highest = load<std::uint8_t>(octets.data() + 5);
-  hello.secret = (load<std::uint16_t>(octets.data() + 6) & 1) != 0;
-  hello.max_result = load<std::uint32_t>(octets.data() + 8);
-  std::copy_n(octets.begin() + 16, kNonceSize, hello.nonce.begin());
+  layout_client_hello(*reader, hello);
   return hello;
 }
 
 std::array<std::byte, kServerHelloSize> emit(const ServerHello& hello) {
   std::array<std::byte, kServerHelloSize> octets{};
-  std::copy(kMagic.begin(), kMagic.end(), octets.begin());
-  store(octets.data() + 4, hello.version);
-  store(octets.data() + 5, std::uint8_t{hello.secret});
-  store(octets.data() + 6, hello.max_calls);
-  store(octets.data() + 8, hello.max_argument);
-  store(octets.data() + 12, hello.window);
-  std::copy(hello.nonce.begin(), hello.nonce.end(), octets.begin() + 16);
-  std::copy(hello.proof.begin(), hello.proof.end(), octets.begin() + 32);
+  LayoutWriter writer(octets.data());
+  writer.bytes(kMagic);
+  layout_server_hello(writer, hello);
   return octets;
 }
 
 std::optional<ServerHello> parse_server_hello(std::span<const std::byte> octets) {
-  if (octets.size() < kServerHelloSize || !std::equal(kMagic.begin(), kMagic.end(), octets.begin()))
-    return std::nullopt;
+  auto reader = hello_in(octets, kServerHelloSize);
+  if (!reader) return std::nullopt;
   ServerHello hello;
-  hello.version = load<std::uint8_t>(octets.data() + 4);
-  hello.secret = (load<std::uint8_t>(octets.data() + 5) & 1) != 0;
-  hello.max_calls = load<std::uint16_t>(octets.data() + 6);
-  hello.max_argument = load<std::uint32_t>(octets.data() + 8);
-  hello.window = load<std::uint32_t>(octets.data() + 12);
-  std::copy_n(octets.begin() + 16, kNonceSize, hello.nonce.begin());
-  std::copy_n(octets.begin() + 32, kProofSize, hello.proof.begin());
+  layout_server_hello(*reader, hello);
   if (hello.max_calls == 0) return std::nullopt;
   return hello;
 }

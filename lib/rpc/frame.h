@@ -76,7 +76,7 @@ struct Frame {
   std::span<const std::byte> metadata = {};  // kCall, kReply
   std::span<const std::byte> body = {};      // the rest of the frame
 
-  [[nodiscard]] bool has(std::uint8_t which) const { return (flags & which) != 0; }
+  [[nodiscard]] constexpr bool has(std::uint8_t which) const { return (flags & which) != 0; }
 };
 
 // Returns nothing if the bytes are not a valid frame.

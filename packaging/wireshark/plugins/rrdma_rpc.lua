@@ -7,15 +7,46 @@ local rpc = Proto("rrdma_rpc", "RRDMA RPC")
 
 rpc.prefs.methods = Pref.string("Methods", "", "Paths (Service/Method) whose numbers are shown by name, separated by blanks")
 
+-- lib/rpc/frame_layout.h states these tables; ctest rpc.frames compares them and prints new ones.
+-- The layout begins.
 local KINDS = {"CALL", "REPLY", "ITEM", "WINDOW", "CANCEL", "GO AWAY", "PART", "PROOF", "PACK"}
-local CALL, REPLY, ITEM, WINDOW, PACK = 1, 2, 3, 4, 9
+local FLAG_WORDS = {{1, "offered"}, {2, "lent"}, {4, "written"}, {8, "last"}, {16, "more"}, {32, "refused"}, {64, "empty"}}
+-- The valid flags of each kind.
+local FLAGS = {3, 36, 88, 0, 0, 0, 0, 0, 0}
+-- The fields between head and body.
+local LAYOUTS = {
+  [1] = {
+    {size = 8, key = "method", label = "Method", show = "hex"},
+    {size = 8, key = "timeout", label = "Timeout", show = "number"},
+    {size = 4, key = "schema", label = "Schema", show = "hex"},
+    {size = 4, key = "window", label = "Window", show = "number"},
+    {size = 16, key = "offered", label = "Offered", show = "region", flag = 1},
+    {size = 16, key = "lent", label = "Lent", show = "region", flag = 2},
+    {part = "metadata", key = "metadata", label = "Metadata", show = "pairs"},
+  },
+  [2] = {
+    {size = 1, key = "status", label = "Status", show = "status"},
+    {size = 1},
+    {length = "message", size = 2},
+    {length = "details", size = 2},
+    {size = 2},
+    {size = 4, key = "written", label = "Written", show = "number", flag = 4},
+    {size = 4, flag = 4},
+    {part = "metadata", key = "metadata", label = "Metadata", show = "pairs"},
+    {part = "message", key = "message", label = "Message", show = "text"},
+    {part = "details", key = "details", label = "Details", show = "bytes"},
+  },
+  [4] = {
+    {size = 4, key = "window", label = "Window", show = "number"},
+    {size = 4},
+  },
+}
+-- The layout ends.
+local CALL, REPLY, PACK = 1, 2, 9
 local CODES = {
   [0] = "ok", "cancelled", "unknown", "invalid argument", "deadline exceeded", "not found", "already exists", "permission denied",
   "resource exhausted", "failed precondition", "aborted", "out of range", "unimplemented", "internal", "unavailable", "data loss",
   "unauthenticated"}
-local OFFERED, LENT, WRITTEN, LAST, MORE, REFUSED, EMPTY = 1, 2, 4, 8, 16, 32, 64
--- The valid flags of each kind.
-local FLAGS = {OFFERED + LENT, WRITTEN + REFUSED, LAST + MORE + EMPTY, 0, 0, 0, 0, 0, 0}
 local MESSAGE_HEADER, HEAD, PACKED_HEAD, LIMIT = 8, 8, 4, 4096
 
 local f = {
@@ -23,29 +54,32 @@ local f = {
   length = ProtoField.uint32("rrdma_rpc.length", "Length"),
   kind = ProtoField.uint8("rrdma_rpc.kind", "Kind", base.DEC, KINDS),
   flags = ProtoField.uint8("rrdma_rpc.flags", "Flags", base.HEX),
-  offered = ProtoField.bool("rrdma_rpc.flags.offered", "Offered", 8, nil, OFFERED),
-  lent = ProtoField.bool("rrdma_rpc.flags.lent", "Lent", 8, nil, LENT),
-  written = ProtoField.bool("rrdma_rpc.flags.written", "Written", 8, nil, WRITTEN),
-  last = ProtoField.bool("rrdma_rpc.flags.last", "Last", 8, nil, LAST),
-  more = ProtoField.bool("rrdma_rpc.flags.more", "More", 8, nil, MORE),
-  refused = ProtoField.bool("rrdma_rpc.flags.refused", "Refused", 8, nil, REFUSED),
-  empty = ProtoField.bool("rrdma_rpc.flags.empty", "Empty", 8, nil, EMPTY),
   call = ProtoField.uint32("rrdma_rpc.call", "Call", base.HEX),
-  method = ProtoField.uint64("rrdma_rpc.method", "Method", base.HEX),
   method_name = ProtoField.string("rrdma_rpc.method.name", "Method's path"),
-  timeout = ProtoField.uint64("rrdma_rpc.timeout", "Timeout (ns; 0: none)"),
-  schema = ProtoField.uint32("rrdma_rpc.schema", "Schema", base.HEX),
-  window = ProtoField.uint32("rrdma_rpc.window", "Window"),
   address = ProtoField.uint64("rrdma_rpc.region.address", "Address", base.HEX),
   key = ProtoField.uint32("rrdma_rpc.region.key", "Key", base.HEX),
   size = ProtoField.uint32("rrdma_rpc.region.length", "Length"),
-  status = ProtoField.uint8("rrdma_rpc.status", "Status", base.DEC, CODES),
-  result = ProtoField.uint32("rrdma_rpc.written", "Octets written into the lent region"),
-  message = ProtoField.string("rrdma_rpc.message", "Message"),
-  details = ProtoField.bytes("rrdma_rpc.details", "Details"),
-  metadata = ProtoField.string("rrdma_rpc.metadata", "Metadata"),
   body = ProtoField.bytes("rrdma_rpc.body", "Body"),
 }
+local flag_fields = {}
+for i, flag in ipairs(FLAG_WORDS) do
+  flag_fields[i] = ProtoField.bool("rrdma_rpc.flags." .. flag[2], flag[2]:gsub("^%l", string.upper), 8, nil, flag[1])
+  f["flag_" .. flag[2]] = flag_fields[i]
+end
+
+-- The ProtoField of an entry of LAYOUTS.
+local function field_of(entry)
+  local name = "rrdma_rpc." .. entry.key
+  if entry.show == "text" or entry.show == "pairs" then return ProtoField.string(name, entry.label) end
+  if entry.show == "bytes" then return ProtoField.bytes(name, entry.label) end
+  if entry.show == "status" then return ProtoField.uint8(name, entry.label, base.DEC, CODES) end
+  return ProtoField["uint" .. 8 * entry.size](name, entry.label, entry.show == "hex" and base.HEX or base.DEC)
+end
+for _, layout in pairs(LAYOUTS) do
+  for _, entry in ipairs(layout) do
+    if entry.key and entry.show ~= "region" and not f[entry.key] then f[entry.key] = field_of(entry) end
+  end
+end
 rpc.fields = f
 
 -- The number of a method path: 64-bit FNV-1a.
@@ -74,27 +108,14 @@ local function is_frame(buffer)
   return buffer:reported_len() <= MESSAGE_HEADER + length + 3
 end
 
--- Reads sequentially from an offset, up to the end of the captured bytes.
-local function reader(buffer, tree, at, stop)
+-- Takes bytes sequentially from an offset, up to the end of the captured ones.
+local function reader(buffer, at, stop)
   local self = {}
   function self.take(size)
     size = math.min(size, stop - at)
     if size <= 0 then return nil end
     at = at + size
     return buffer(at - size, size)
-  end
-  function self.add(field, size)
-    local range = self.take(size)
-    if range and range:len() == size then tree:add_le(field, range) end
-    return range
-  end
-  function self.region(label)
-    local range = self.take(16)
-    if not range or range:len() < 16 then return end
-    local group = tree:add(range, label)
-    group:add_le(f.address, range(0, 8))
-    group:add_le(f.key, range(8, 4))
-    group:add_le(f.size, range(12, 4))
   end
   return self
 end
@@ -111,35 +132,49 @@ local function add_metadata(tree, range)
   end
 end
 
-local function add_call(tree, from, flags, metadata)
-  local method = from.take(8)
-  if not method or method:len() < 8 then return "" end
-  local name = names[method:le_uint64():tohex()]
-  tree:add_le(f.method, method)
-  if name then tree:add(f.method_name, method, name) end
-  from.add(f.timeout, 8)
-  from.add(f.schema, 4)
-  from.add(f.window, 4)
-  if bit.band(flags, OFFERED) ~= 0 then from.region("Offered: the server reads the argument here") end
-  if bit.band(flags, LENT) ~= 0 then from.region("Lent: the server may write the result here") end
-  add_metadata(tree, from.take(metadata))
-  return " " .. (name or "0x" .. method:le_uint64():tohex())
+local function add_region(tree, range, label)
+  if range:len() < 16 then return end
+  local group = tree:add(range, label)
+  group:add_le(f.address, range(0, 8))
+  group:add_le(f.key, range(8, 4))
+  group:add_le(f.size, range(12, 4))
 end
 
-local function add_reply(tree, from, flags, metadata)
-  local head = from.take(8)
-  if not head or head:len() < 8 then return "" end
-  tree:add(f.status, head(0, 1))
-  if bit.band(flags, WRITTEN) ~= 0 then
-    local written = from.take(8)
-    if written and written:len() == 8 then tree:add_le(f.result, written(0, 4)) end
+-- Adds the fields of one kind. Returns the bytes of each by its key.
+local function add_fields(tree, from, kind, flags, metadata)
+  local seen, lengths = {}, {metadata = metadata}
+  for _, entry in ipairs(LAYOUTS[kind] or {}) do
+    if not entry.flag or bit.band(flags, entry.flag) ~= 0 then
+      local size = entry.size or lengths[entry.part] or 0
+      local range = from.take(size)
+      local whole = range and range:len() == size
+      if entry.length then
+        lengths[entry.length] = whole and range:le_uint() or 0
+      elseif range and entry.show == "region" then
+        add_region(tree, range, entry.label)
+      elseif range and entry.show == "pairs" then
+        add_metadata(tree, range)
+      elseif range and entry.part then
+        tree:add(f[entry.key], range)
+      elseif whole and entry.key then
+        tree:add_le(f[entry.key], range)
+      end
+      if entry.key and (whole or entry.part) then seen[entry.key] = range end
+    end
   end
-  add_metadata(tree, from.take(metadata))
-  local message = from.take(head(2, 2):le_uint())
-  if message then tree:add(f.message, message) end
-  local details = from.take(head(4, 2):le_uint())
-  if details then tree:add(f.details, details) end
-  return " " .. (CODES[head(0, 1):uint()] or "?") .. (message and ": " .. message:string() or "")
+  return seen
+end
+
+-- A few words for the summary.
+local function summary_of(tree, kind, seen)
+  if kind == CALL and seen.method then
+    local number = seen.method:le_uint64():tohex()
+    if names[number] then tree:add(f.method_name, seen.method, names[number]) end
+    return " " .. (names[number] or "0x" .. number)
+  elseif kind == REPLY and seen.status then
+    return " " .. (CODES[seen.status:uint()] or "?") .. (seen.message and ": " .. seen.message:string() or "")
+  end
+  return ""
 end
 
 -- Dissects one frame from `at` to `stop`, as far as it was captured. Returns a short summary.
@@ -147,18 +182,10 @@ local function add_frame(buffer, tree, at, stop)
   local kind, flags = buffer(at, 1):uint(), buffer(at + 1, 1):uint()
   tree:add(f.kind, buffer(at, 1))
   local group = tree:add(f.flags, buffer(at + 1, 1))
-  for _, flag in ipairs({f.offered, f.lent, f.written, f.last, f.more, f.refused, f.empty}) do group:add(flag, buffer(at + 1, 1)) end
+  for _, flag in ipairs(flag_fields) do group:add(flag, buffer(at + 1, 1)) end
   tree:add_le(f.call, buffer(at + 4, 4))
-  local from = reader(buffer, tree, at + HEAD, stop)
-  local text = ""
-  if kind == CALL then
-    text = add_call(tree, from, flags, buffer(at + 2, 2):le_uint())
-  elseif kind == REPLY then
-    text = add_reply(tree, from, flags, buffer(at + 2, 2):le_uint())
-  elseif kind == WINDOW then
-    from.add(f.window, 4)
-    from.take(4)
-  end
+  local from = reader(buffer, at + HEAD, stop)
+  local text = summary_of(tree, kind, add_fields(tree, from, kind, flags, buffer(at + 2, 2):le_uint()))
   local body = from.take(LIMIT)
   if body then tree:add(f.body, body) end
   return string.format("%s 0x%08x%s", KINDS[kind] or "?", buffer(at + 4, 4):le_uint(), text)

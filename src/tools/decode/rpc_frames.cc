@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 
 #include "base/format.h"
-#include "lib/rpc/frame.h"
+#include "lib/rpc/frame_layout.h"
 #include "rrdma/rpc/method.h"
 #include "rrdma/rpc/status.h"
 #include "tools/terminal.h"
@@ -26,21 +27,6 @@ constexpr std::string_view kBuiltIn[] = {"rrdma.Health/check", "rrdma.Reflection
                                          "rrdma.Versions/check"};
 
 std::span<const std::byte> bytes_of(Octets octets) { return std::as_bytes(std::span(octets)); }
-
-std::string_view kind_name(frames::Kind kind) {
-  switch (kind) {
-    case frames::Kind::kCall: return "CALL";
-    case frames::Kind::kReply: return "REPLY";
-    case frames::Kind::kItem: return "ITEM";
-    case frames::Kind::kWindow: return "WINDOW";
-    case frames::Kind::kCancel: return "CANCEL";
-    case frames::Kind::kGoAway: return "GO AWAY";
-    case frames::Kind::kPart: return "PART";
-    case frames::Kind::kProof: return "PROOF";
-    case frames::Kind::kPack: return "PACK";
-  }
-  return "?";
-}
 
 // The application's part of the private data in a REQ or REP of rrdma::comm.
 Octets application_hello(Octets private_data) {
@@ -134,79 +120,114 @@ std::string region_text(const frames::Region& region) {
   return formatted("{} octets at 0x{:x}, key 0x{:08x}", region.length, region.address, region.key);
 }
 
-std::string flag_words(const frames::Frame& frame) {
+std::string_view kind_name(frames::Kind kind) {
+  const frames::KindInfo* info = frames::info_of(kind);
+  return info != nullptr ? info->name : "?";
+}
+
+std::string flag_words(std::uint8_t flags) {
   std::string words;
-  const auto add = [&](std::uint8_t which, std::string_view word) {
-    if (!frame.has(which)) return;
+  for (const auto& [flag, word] : frames::kFlags) {
+    if ((flags & flag) == 0) continue;
     if (!words.empty()) words += ", ";
     words += word;
-  };
-  add(frames::flag::kOffered, "offered");
-  add(frames::flag::kLent, "lent");
-  add(frames::flag::kWritten, "written");
-  add(frames::flag::kLast, "last");
-  add(frames::flag::kMore, "more");
-  add(frames::flag::kRefused, "refused");
-  add(frames::flag::kEmpty, "empty");
+  }
   return words;
 }
 
-void add_call(wire::Field& group, const frames::Frame& frame, std::string method) {
-  group.add_text("method", "Method", std::move(method), "FNV-1a of its path; the name where it is known.");
-  group.add_text("timeout", "Timeout", frame.timeout == 0 ? "none" : wire::duration_text(frame.timeout),
-                 "How long the caller still waits.");
-  group.add_hex("schema", "Schema", frame.schema, 8, "What both ends must agree on beside the name.");
-  if (frame.window != 0)
-    group.add_number("window", "Window", frame.window, "Octets of results that may be under way at first.");
-  if (frame.has(frames::flag::kOffered))
-    group.add_text("offered", "Offered", region_text(frame.offered),
-                   "The server READs the argument from here.");
-  if (frame.has(frames::flag::kLent))
-    group.add_text("lent", "Lent", region_text(frame.lent), "The server may WRITE the result to here.");
-}
-
-void add_reply(wire::Field& group, const frames::Frame& frame) {
-  group.add("status", "Status", std::uint32_t{frame.status},
-            formatted("{} ({})", frame.status, rpc::name_of(static_cast<rpc::Code>(frame.status))),
-            "How the call ended; the numbers are those of gRPC.");
-  if (!frame.message.empty())
-    group.add_text("message", "Message", printable(frame.message), "What the server says of it.");
-  if (!frame.details.empty())
-    group.add_number("details", "Details", static_cast<std::uint32_t>(frame.details.size()),
-                     "Octets for the application.");
-  if (frame.has(frames::flag::kWritten))
-    group.add_number("written", "Written", frame.written, "Octets of the result in the lent region.");
-}
-
-void add_metadata(wire::Field& group, std::span<const std::byte> octets) {
+std::string metadata_text(std::span<const std::byte> octets) {
   rpc::Metadata metadata;
-  if (octets.empty() || !frames::parse_metadata(octets, metadata)) return;
   std::string text;
+  if (!frames::parse_metadata(octets, metadata)) return text;
   for (const auto& [name, value] : metadata)
     text += formatted("{}{}: {}", text.empty() ? "" : "; ", printable(name), printable(value));
-  group.add_text("metadata", "Metadata", std::move(text), "Pairs that travel beside the argument or result.");
+  return text;
 }
 
+// Adds the fields of a layout (lib/rpc/frame_layout.h) to a group.
+class ShownFields {
+ public:
+  using MethodText = std::function<std::string(std::uint64_t)>;
+  ShownFields(wire::Field& group, MethodText method_text)
+      : group_(group), method_text_(std::move(method_text)) {}
+
+  static bool only(const frames::Frame& frame, std::uint8_t flag) { return frame.has(flag); }
+  template <typename T>
+  void number(const frames::FieldInfo& info, const T& value) {
+    add(info, static_cast<std::uint64_t>(value), 2 * sizeof(T));
+  }
+  void bit(const frames::FieldInfo& info, std::size_t, bool value) {
+    group_.add_flag(info.key, info.label, value, info.meaning);
+  }
+  void region(const frames::FieldInfo& info, const frames::Region& region) {
+    group_.add_text(info.key, info.label, region_text(region), info.meaning);
+  }
+  void part(const frames::FieldInfo& info, frames::Part, std::string_view text) {
+    if (text.empty()) return;
+    if (info.show == frames::Show::kText) {
+      group_.add_text(info.key, info.label, printable(text), info.meaning);
+    } else {
+      group_.add_number(info.key, info.label, static_cast<std::uint32_t>(text.size()), info.meaning);
+    }
+  }
+  void part(const frames::FieldInfo& info, frames::Part, std::span<const std::byte> octets) {
+    std::string text = metadata_text(octets);
+    if (!text.empty()) group_.add_text(info.key, info.label, std::move(text), info.meaning);
+  }
+  // These are not shown.
+  static void zero(std::size_t) {}
+  static void unused(std::size_t) {}
+  template <typename T>
+  static void bytes(const T&) {}
+  template <typename View>
+  static void length(frames::Part, const View&) {}
+
+ private:
+  void add(const frames::FieldInfo& info, std::uint64_t value, unsigned digits) {
+    using frames::Show;
+    const auto small = static_cast<std::uint32_t>(value);
+    const auto text = [&](std::string words) {
+      group_.add_text(info.key, info.label, std::move(words), info.meaning);
+    };
+    switch (info.show) {
+      case Show::kKind: return text(std::string(kind_name(static_cast<frames::Kind>(value))));
+      case Show::kFlags:
+        if (value != 0) text(flag_words(static_cast<std::uint8_t>(value)));
+        return;
+      case Show::kNumberIfSet:
+        if (value == 0) return;
+        break;
+      case Show::kHex: group_.add_hex(info.key, info.label, value, digits, info.meaning); return;
+      case Show::kDuration: return text(value == 0 ? "none" : wire::duration_text(value));
+      case Show::kMethod: return text(method_text_(value));
+      case Show::kStatus:
+        group_.add(info.key, info.label, small,
+                   formatted("{} ({})", small, rpc::name_of(static_cast<rpc::Code>(value))), info.meaning);
+        return;
+      default: break;
+    }
+    group_.add_number(info.key, info.label, small, info.meaning);
+  }
+
+  wire::Field& group_;
+  MethodText method_text_;
+};
+
 void add_hello(wire::Field& root, const wire::CmMad& cm) {
+  const auto shown_in = [&](std::string_view label, std::string_view meaning) {
+    return ShownFields(root.add_group("rpc_hello", label, "", meaning), {});
+  };
   if (const auto* req = std::get_if<wire::CmReq>(&cm.message)) {
     const auto hello = frames::parse_client_hello(bytes_of(hello_of(*req)));
     if (!hello) return;
-    wire::Field& group = root.add_group("rpc_hello", "rrdma::rpc, the client's hello", "",
-                                        "What the client says of itself when it connects.");
-    group.add_number("lowest", "Lowest version", hello->lowest, "That it speaks.");
-    group.add_number("highest", "Highest version", hello->highest, "That it speaks.");
-    group.add_flag("secret", "Secret", hello->secret, "It asks the server for a proof, and gives one.");
-    group.add_number("max_result", "Largest result", hello->max_result, "In octets; of items as well.");
+    ShownFields shown =
+        shown_in("rrdma::rpc, the client's hello", "What the client says of itself when it connects.");
+    frames::layout_client_hello(shown, *hello);
   } else if (const auto* rep = std::get_if<wire::CmRep>(&cm.message)) {
     const auto hello = frames::parse_server_hello(bytes_of(application_hello(rep->private_data)));
     if (!hello) return;
-    wire::Field& group =
-        root.add_group("rpc_hello", "rrdma::rpc, the server's hello", "", "What the server answers.");
-    group.add_number("version", "Version", hello->version, "That is spoken.");
-    group.add_flag("secret", "Secret", hello->secret, "The client must give a proof first.");
-    group.add_number("max_calls", "Calls at a time", hello->max_calls, "Of this connection.");
-    group.add_number("max_argument", "Largest argument", hello->max_argument, "In octets; of items as well.");
-    group.add_number("window", "Window", hello->window, "Of each stream of arguments, at first.");
+    ShownFields shown = shown_in("rrdma::rpc, the server's hello", "What the server answers.");
+    frames::layout_server_hello(shown, *hello);
   }
 }
 
@@ -273,21 +294,14 @@ std::string RpcFrames::frame_text(const rpc::detail::Frame& frame, std::size_t b
     case frames::Kind::kCancel: return text;
     default: break;
   }
-  const std::string flags = flag_words(frame);
+  const std::string flags = flag_words(frame.flags);
   return text + (flags.empty() ? "" : " (" + flags + ")") + formatted(", {}", wire::octets_text(body));
 }
 
 void RpcFrames::add_frame(wire::Field& group, const rpc::detail::Frame& frame, std::size_t body) const {
-  group.add_text("kind", "Kind", std::string(kind_name(frame.kind)), "What the frame says.");
-  if (frame.flags != 0)
-    group.add_text("flags", "Flags", flag_words(frame), "What else the frame carries or means.");
-  group.add_hex("call", "Call", frame.call, 8, "Its number: the slot below, a count above.");
-  if (frame.kind == frames::Kind::kCall) add_call(group, frame, method_text(frame.method));
-  if (frame.kind == frames::Kind::kReply) add_reply(group, frame);
-  if (frame.kind == frames::Kind::kWindow)
-    group.add_number("window", "Window", frame.window,
-                     "By how much the receiver of this may send more of the stream.");
-  add_metadata(group, frame.metadata);
+  ShownFields shown(group, [this](std::uint64_t number) { return method_text(number); });
+  frames::layout_head(shown, frame);
+  frames::layout_rest(shown, frame);
   group.add_number("body", "Body", static_cast<std::uint32_t>(body),
                    frame.kind == frames::Kind::kPack ? "Octets of the frames in it, and of their lengths."
                                                      : "Octets of the argument, result or item.");
