@@ -64,6 +64,7 @@ class Line {
   [[nodiscard]] comm::Endpoint& endpoint() { return endpoint_; }
   [[nodiscard]] bool packs() const { return packs_; }
   StreamMemory& streams() { return streams_; }
+  [[nodiscard]] const StreamMemory& streams() const { return streams_; }
   // Records whether the peer's message, about to be handled, has several frames.
   void heard(bool several) { eager_ = !several; }
 

@@ -144,7 +144,7 @@ void ServerCall::send_parts(std::span<const std::byte> octets) {
   }
 }
 
-void ServerCall::fail(Status status) {
+void ServerCall::fail(Status status, const Status& known) {
   if (std::exchange(replied_, true)) return;
   if (status.ok()) status = Status(Code::kInternal, "the handler failed without saying how");
   if (!fits(trailers_)) trailers_.clear();
@@ -155,7 +155,7 @@ void ServerCall::fail(Status status) {
   if (status.details().size() <= kMaxDetails) frame.details = status.details();
   if (status.refused()) frame.flags = flag::kRefused;
   connection_->line().post(frame);
-  connection_->replied(*this, status);
+  connection_->replied(*this, known.ok() ? status : known);
 }
 
 void ServerCall::cancel(Status status) {
@@ -167,7 +167,7 @@ void ServerCall::cancel(Status status) {
   if (transferring_) {
     pending_ = std::move(status);
   } else {
-    fail(std::move(status));
+    fail(status);
   }
   if (stop_) stop_->request_stop();
 }

@@ -12,6 +12,8 @@ namespace detail {
 namespace {
 constexpr std::size_t kLateHandlers = 16;
 constexpr std::chrono::seconds kProofPatience{10};
+// The interval between looks for room while unread stream items take it.
+constexpr std::chrono::milliseconds kRoomInterval{5};
 }  // namespace
 
 ServerConnection::ServerConnection(ServerState& server, comm::Endpoint endpoint, const ClientHello& hello,
@@ -105,8 +107,7 @@ bool ServerConnection::handle(const Frame& frame, const comm::Message& message) 
   switch (frame.kind) {
     case Kind::kCall: return handle_call(frame, message);
     case Kind::kItem: return call == nullptr || !call->inbound_ || call->inbound_->arrive(frame, message);
-    case Kind::kWindow:
-      return call == nullptr || !call->outbound_ || call->outbound_->widen(frame.window);
+    case Kind::kWindow: return call == nullptr || !call->outbound_ || call->outbound_->widen(frame.window);
     case Kind::kCancel:
       if (call != nullptr) call->cancel(Status(Code::kCancelled, "the caller took it back"));
       return true;
@@ -211,13 +212,32 @@ void ServerConnection::begin(const Frame& frame, const comm::Message& message, S
   }
 }
 
+bool ServerConnection::has_room() const {
+  return memory_.in_use() + line_.streams().held() <= server_->options().connection_memory;
+}
+
 comm::Task<Status> ServerConnection::fetch(ServerCall* call) {
   call->argument_.release();
-  const std::size_t held = memory_.in_use() + line_.streams().held();
-  if (held + call->offered_.size() > server_->options().connection_memory)
-    co_return Status(Code::kResourceExhausted, "the connection holds all the memory that it may");
-  auto memory = memory_.take(call->offered_.size());
-  if (!memory) co_return status_of(memory.error());
+  const std::size_t size = call->offered_.size();
+  if (size > server_->options().connection_memory) {
+    co_return Status(Code::kResourceExhausted, "the argument has " + std::to_string(size) +
+                                                   " octets, a connection may hold " +
+                                                   std::to_string(server_->options().connection_memory));
+  }
+  auto memory = memory_.take(size);
+  if (!memory || !has_room()) {
+    // Other calls hold the memory. Wait until they give it back, or until this call is cancelled.
+    if (memory) *memory = comm::Buffer();
+    const comm::Limit limit(call->stop());
+    memory = co_await memory_.wait(size, limit);
+    while (memory && !has_room()) {
+      auto slept = co_await server_->context().sleep(kRoomInterval, limit.stop());
+      if (!slept) break;
+    }
+    if (call->cancelled_) co_return Status(Code::kCancelled, "the call was cancelled before it started");
+  }
+  // The handler has not run yet, so repeating the call is safe.
+  if (!memory) co_return status_of(memory.error()).as_refused();
   call->transferring_ = true;
   auto read = co_await line_.endpoint().read(call->offered_, std::move(*memory));
   call->transferring_ = false;
@@ -228,16 +248,20 @@ comm::Task<Status> ServerConnection::fetch(ServerCall* call) {
 }
 
 namespace {
-// Converts the current exception to a Status. REQUIRES: called within a catch block.
-Status status_of_exception() {
+// Ends a call whose handler threw. Its text may hold anything, so only ServerOptions::after gets it, unless the
+// exception is a Failure, which is meant for the caller. REQUIRES: called within a catch block.
+void fail_by_exception(ServerCall& call) {
+  const auto fail = [&call](const char* what) {
+    call.fail(Status(Code::kUnknown, "the handler threw an exception"), Status(Code::kUnknown, what));
+  };
   try {
     throw;
   } catch (const Failure& failure) {
-    return failure.status();
+    call.fail(failure.status());
   } catch (const std::exception& failure) {
-    return {Code::kUnknown, failure.what()};
+    fail(failure.what());
   } catch (...) {
-    return {Code::kUnknown, "the handler threw something"};
+    fail("the handler threw something that is no std::exception");
   }
 }
 }  // namespace
@@ -248,7 +272,7 @@ Status ServerConnection::permit(ServerCall* call) const {
 
 void ServerConnection::conclude(ServerCall* call, Status status) {
   if (status.ok() && !call->replied_) status = Status(Code::kInternal, "the handler gave no result");
-  if (!status.ok()) call->fail(std::move(status));
+  if (!status.ok()) call->fail(status);
   finish(call);
 }
 
@@ -259,7 +283,7 @@ void ServerConnection::serve_now(ServerCall* call) {
     const Handler& handler = call->served_->handler;
     if (status.ok() && !call->replied_) handler.run_now(handler.object, *call);
   } catch (...) {
-    status = status_of_exception();
+    fail_by_exception(*call);
   }
   conclude(call, std::move(status));
 }
@@ -276,7 +300,7 @@ comm::Task<void> ServerConnection::serve(ServerCall* call) {
         co_await handling;
       }
     } catch (...) {
-      status = status_of_exception();
+      fail_by_exception(*call);
     }
   }
   conclude(call, std::move(status));

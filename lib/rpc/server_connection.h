@@ -112,8 +112,10 @@ class ServerConnection final : public comm::detail::Link {
   Status permit(ServerCall* call) const;
   // Ends the call with the status of its handler.
   void conclude(ServerCall* call, Status status);
-  // Reads a large argument from the caller's memory.
+  // Reads a large argument from the caller's memory. Waits while the connection has no memory for it.
   comm::Task<Status> fetch(ServerCall* call);
+  // Whether the connection is within its memory.
+  [[nodiscard]] bool has_room() const;
   ServerCall* find(std::uint32_t id);
   void finish(ServerCall* call);
   static constexpr std::uint32_t slot_of(std::uint32_t id) { return id & 0xffff; }

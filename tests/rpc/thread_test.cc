@@ -213,7 +213,7 @@ TEST_F(Compute, AnExceptionIsTheHandlers) {
   Channel channel = connect();
   auto jammed = run(channel.call<&Mill::jam>(kPatience));
   EXPECT_EQ(jammed.status().code(), Code::kUnknown);
-  EXPECT_EQ(jammed.status().message(), "a stone");
+  EXPECT_EQ(jammed.status().message(), "the handler threw an exception");
 }
 
 TEST_F(Compute, ALimitIsKept) {

@@ -81,8 +81,9 @@ class RRDMA_RPC_API ServerCall final : public Call {
   [[nodiscard]] const comm::detail::Ref<Inbound>& inbound() const { return inbound_; }
   [[nodiscard]] const comm::detail::Ref<Outbound>& outbound() const { return outbound_; }
 
-  // Ends the call. Only the first end counts.
-  void fail(Status status);
+  // Ends the call. Only the first end counts. ServerOptions::after gets `known`.
+  void fail(Status told, const Status& known);
+  void fail(const Status& status) { fail(status, status); }
   template <typename R>
   void reply(R& value) {
     if (replied_) return;
@@ -106,7 +107,7 @@ class RRDMA_RPC_API ServerCall final : public Call {
   void reply_from(comm::Buffer octets);
   void send_parts(std::span<const std::byte> octets);
   void cancel(Status status);
-  // What the handler left of them stays closed.
+  // Copies that the handler left stay closed.
   void close_streams();
 
   std::uint32_t id_ = 0;

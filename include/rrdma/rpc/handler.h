@@ -32,7 +32,7 @@ struct IsResult<Result<T>> : std::true_type {};
 template <typename V>
 void conclude(ServerCall& call, V& value) {
   if constexpr (std::is_same_v<V, Status>) {
-    if (!value.ok()) return call.fail(std::move(value));
+    if (!value.ok()) return call.fail(value);
     Empty nothing;
     call.reply(nothing);
   } else if constexpr (IsResult<V>::value) {
