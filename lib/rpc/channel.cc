@@ -15,13 +15,20 @@ namespace detail {
 // --- Request ---------------------------------------------------------------------------------------------------
 
 namespace {
+constexpr const char* kNeverConnected = "the channel was never connected";
+
 std::size_t call_head(const CallOptions& options, bool offered, std::size_t metadata) {
   return kCallHead + (offered ? kRegionSize : 0) + (options.lend != 0 ? kRegionSize : 0) + metadata;
 }
 }  // namespace
 
 Request::Request(ClientConnection* connection, const Method& method, CallOptions options, std::size_t size)
-    : context_(&connection->line().context()), method_(method), options_(std::move(options)) {
+    : method_(method), options_(std::move(options)) {
+  if (connection == nullptr) {
+    failure_ = Status(Code::kFailedPrecondition, kNeverConnected);
+    return;
+  }
+  context_ = &connection->line().context();
   connection->intercept(method_, options_, failure_);
   if (!failure_.ok()) return;
   if (!options_.metadata.empty()) {
@@ -196,10 +203,21 @@ comm::Task<Result<Channel>> Channel::connect(comm::Context& context, std::string
 void Channel::close() {
   if (connection_) connection_->close();
 }
+comm::Task<void> Channel::until_lost() const {
+  const std::shared_ptr<detail::ClientConnection> connection = connection_;
+  while (connection && connection->usable()) {
+    comm::Signal signal(connection->line().context());
+    const detail::WaitPlace::Stay stay(connection->lost(), signal);
+    static_cast<void>(co_await signal);
+  }
+}
 bool Channel::open() const { return connection_ && connection_->usable(); }
-std::string_view Channel::peer() const { return connection_->peer(); }
-std::size_t Channel::calls() const { return connection_->under_way(); }
-comm::Context& Channel::context() const { return connection_->line().context(); }
+std::string_view Channel::peer() const { return connection_ ? connection_->peer() : std::string_view(); }
+std::size_t Channel::calls() const { return connection_ ? connection_->under_way() : 0; }
+comm::Context& Channel::context() const {
+  if (!connection_) detail::no_value(Status(Code::kFailedPrecondition, detail::kNeverConnected));
+  return connection_->line().context();
+}
 
 }  // namespace v0
 }  // namespace rrdma::rpc

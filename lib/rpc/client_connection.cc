@@ -75,6 +75,7 @@ void ClientConnection::end(Status status) {
     if (calls_[i]->active) settle(calls_[i].get(), why_);
   }
   while (RoomWaiter* waiter = waiting_.pop_front()) waiter->signal.give();
+  lost_.give();
 }
 
 // --- calls -----------------------------------------------------------------------------------------------------
@@ -178,8 +179,8 @@ ClientCall* ClientConnection::begin(Request& request, Status& status) {
   call->streams = shape != Shape::kUnary;
   if (shape == Shape::kServerStream || shape == Shape::kBidirectional) {
     frame.window = options_.window;
-    call->inbound = comm::detail::Ref<Inbound>(
-        new Inbound(line_, call->id, options_.window, options_.max_result));
+    call->inbound =
+        comm::detail::Ref<Inbound>(new Inbound(line_, call->id, options_.window, options_.max_result));
   }
   if (shape == Shape::kClientStream || shape == Shape::kBidirectional)
     call->outbound = comm::detail::Ref<Outbound>(new Outbound(line_, call->id, server_.window));
@@ -286,6 +287,7 @@ bool ClientConnection::handle(const Frame& frame, const comm::Message& message) 
   if (frame.kind == Kind::kGoAway) {
     going_away_ = true;
     while (RoomWaiter* waiter = waiting_.pop_front()) waiter->signal.give();
+    lost_.give();
     return true;
   }
   // The reply is the last frame of a call. Any other frame for an unknown call violates the protocol.

@@ -33,8 +33,8 @@ struct ClientCall {
   comm::Buffer lent;
   comm::Share<std::byte> lent_share;
   WaitPlace place;
-  Status given_up;                // set if the caller's limit ended a stream before its reply
-  comm::Signal* watch = nullptr;  // of the coroutine that watches the limit
+  Status given_up;                     // set if the caller's limit ended a stream before its reply
+  comm::Signal* watch = nullptr;       // of the coroutine that watches the limit
   comm::detail::Ref<Inbound> inbound;  // null for calls without this stream
   comm::detail::Ref<Outbound> outbound;
   ClientCall* next_free = nullptr;
@@ -47,7 +47,7 @@ struct ClientCall {
   ClientCall(const ClientCall&) = delete;
   ClientCall& operator=(const ClientCall&) = delete;
   ~ClientCall() { close_streams(); }
-  // What the caller still holds of them stays closed.
+  // Handles that the caller still holds stay closed.
   void close_streams() {
     if (inbound) inbound->close();
     if (outbound) outbound->close();
@@ -103,6 +103,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   [[nodiscard]] Status why() const;
 
   Line& line() { return line_; }
+  // The place to wait until it is no longer usable().
+  WaitPlace& lost() { return lost_; }
   [[nodiscard]] std::size_t under_way() const { return under_way_; }
   [[nodiscard]] const std::string& peer() const { return peer_; }
 
@@ -137,6 +139,7 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   comm::detail::List<RoomWaiter> waiting_;
   bool over_ = false;
   bool going_away_ = false;
+  WaitPlace lost_;
   Status why_;
 };
 

@@ -36,16 +36,22 @@ std::string class_of(const pb::Descriptor& message) {
   return "::" + (package.empty() ? "" : replaced(package, ".", "::") + "::") + name;
 }
 
-// Keywords of C++ and names of the generated classes.
+// Keywords of C++, macros of its library and names of the generated classes.
 constexpr std::string_view kTaken =
-    " and auto bool break case catch char class const continue default delete do double else "
-    "enum export false float for friend goto if inline int long new not or private public "
-    "register return short signed static struct switch template this throw true try typename "
-    "union unsigned using virtual void volatile while xor channel rrdma_handlers "
-    "rrdma_service rrdma_descriptors ";
+    " alignas alignof and and_eq asm assert auto bitand bitor bool break case catch char char8_t char16_t "
+    "char32_t class compl concept const const_cast consteval constexpr constinit continue co_await co_return "
+    "co_yield decltype default delete do double dynamic_cast else enum errno explicit export extern false "
+    "float for friend goto if inline int linux long mutable namespace new noexcept not not_eq nullptr "
+    "offsetof "
+    "operator or or_eq private protected public register reinterpret_cast requires return short signed "
+    "sizeof "
+    "static static_assert static_cast stderr stdin stdout struct switch template this thread_local throw "
+    "true "
+    "try typedef typeid typename union unix unsigned using virtual void volatile wchar_t while xor xor_eq "
+    "channel rrdma_caller_ rrdma_handlers rrdma_service rrdma_descriptors ";
 
-// Converts "GetRow" to "get_row". Appends an underscore to reserved words.
-std::string function_of(const std::string& method) {
+// Converts "GetRow" to "get_row".
+std::string snake_case_of(const std::string& method) {
   std::string name;
   for (std::size_t i = 0; i < method.size(); ++i) {
     const bool upper = std::isupper(static_cast<unsigned char>(method[i])) != 0;
@@ -55,7 +61,18 @@ std::string function_of(const std::string& method) {
     if (upper && i > 0 && method[i - 1] != '_' && (after_lower || before_lower)) name += '_';
     name += static_cast<char>(std::tolower(static_cast<unsigned char>(method[i])));
   }
-  return kTaken.find(" " + name + " ") != std::string_view::npos ? name + "_" : name;
+  return name;
+}
+
+// The function of a method. Underscores are appended to reserved words, and to the names of earlier methods: a
+// service may have both Get and get.
+std::string function_of(const pb::MethodDescriptor& method) {
+  std::set<std::string> used;
+  for (int i = 0;; ++i) {
+    std::string name = snake_case_of(method.service()->method(i)->name());
+    while (kTaken.find(" " + name + " ") != std::string_view::npos || !used.insert(name).second) name += '_';
+    if (i == method.index()) return name;
+  }
 }
 
 std::string shape_of(const pb::MethodDescriptor& method) {
@@ -70,7 +87,7 @@ Words words_of(const pb::MethodDescriptor& method) {
   return {{"service", method.service()->name()},
           {"full", method.service()->full_name()},
           {"method", method.name()},
-          {"function", function_of(method.name())},
+          {"function", function_of(method)},
           {"argument", class_of(*method.input_type())},
           {"result", class_of(*method.output_type())},
           {"shape", shape_of(method)},
@@ -168,8 +185,8 @@ void print_server(const pb::ServiceDescriptor& service, pb::io::Printer& out) {
 
 void print_client(const pb::ServiceDescriptor& service, pb::io::Printer& out) {
   out.Print(
-      "// What a client calls.\nclass $name$Client {\n public:\n"
-      "  explicit $name$Client(::rrdma::rpc::Channel channel) : channel_(std::move(channel)) {}\n",
+      "// What a client calls, through a Channel or a Client.\nclass $name$Client {\n public:\n"
+      "  explicit $name$Client(::rrdma::rpc::Caller caller) : rrdma_caller_(std::move(caller)) {}\n",
       "name", service.name());
   for (int i = 0; i < service.method_count(); ++i) {
     const pb::MethodDescriptor& method = *service.method(i);
@@ -178,35 +195,35 @@ void print_client(const pb::ServiceDescriptor& service, pb::io::Printer& out) {
       form =
           "  ::rrdma::comm::Task<::rrdma::rpc::Result<$result$>> $function$(const $argument$& argument, "
           "::rrdma::rpc::CallOptions options = {}) {\n"
-          "    return channel_.unary<$result$>($service$Methods::$function$(), argument, "
+          "    return rrdma_caller_.unary<$result$>($service$Methods::$function$(), argument, "
           "std::move(options));\n  }\n";
     } else if (!method.client_streaming()) {
       form =
           "  ::rrdma::comm::Task<::rrdma::rpc::Result<::rrdma::rpc::ResultStream<$result$>>> "
           "$function$(const $argument$& argument,\n"
           "      ::rrdma::rpc::CallOptions options = {}) {\n"
-          "    return channel_.results<$result$>($service$Methods::$function$(), argument, "
+          "    return rrdma_caller_.results<$result$>($service$Methods::$function$(), argument, "
           "std::move(options));\n  }\n";
     } else if (!method.server_streaming()) {
       form =
           "  ::rrdma::comm::Task<::rrdma::rpc::Result<::rrdma::rpc::ArgumentStream<$argument$, $result$>>> "
           "$function$(\n"
           "      ::rrdma::rpc::CallOptions options = {}) {\n"
-          "    return channel_.stream<::rrdma::rpc::ArgumentStream<$argument$, "
+          "    return rrdma_caller_.stream<::rrdma::rpc::ArgumentStream<$argument$, "
           "$result$>>($service$Methods::$function$(), std::move(options));\n  }\n";
     } else {
       form =
           "  ::rrdma::comm::Task<::rrdma::rpc::Result<::rrdma::rpc::Conversation<$argument$, $result$>>> "
           "$function$(\n"
           "      ::rrdma::rpc::CallOptions options = {}) {\n"
-          "    return channel_.stream<::rrdma::rpc::Conversation<$argument$, "
+          "    return rrdma_caller_.stream<::rrdma::rpc::Conversation<$argument$, "
           "$result$>>($service$Methods::$function$(), std::move(options));\n  }\n";
     }
     out.Print(words_of(method), form);
   }
   out.Print(
-      "  [[nodiscard]] ::rrdma::rpc::Channel& channel() { return channel_; }\n\n private:\n  "
-      "::rrdma::rpc::Channel channel_;\n};\n\n");
+      "  [[nodiscard]] ::rrdma::rpc::Channel& channel() { return rrdma_caller_.channel(); }\n\n private:\n"
+      "  ::rrdma::rpc::Caller rrdma_caller_;\n};\n\n");
 }
 
 void print_service(const pb::ServiceDescriptor& service, pb::io::Printer& out) {

@@ -62,6 +62,25 @@ class Clients : public ::testing::Test {
   T run(Task<T> task) {
     return context_.run(std::move(task));
   }
+  // A server that refuses all connections: it has no room for clients that would show the secret.
+  std::unique_ptr<Server> open_refusing() {
+    ServerOptions options;
+    options.secret = "secret";
+    options.max_unproven = 0;
+    auto server = std::make_unique<Server>(context_, options);
+    EXPECT_TRUE(server->listen(any()).ok());
+    return server;
+  }
+  static ClientOptions knowing() {
+    ClientOptions options;
+    options.channel.secret = "secret";
+    return options;
+  }
+  Task<std::vector<Result<std::uint32_t>>> pay_at_once(Client& client, int count, Limit limit) {
+    std::vector<Task<Result<std::uint32_t>>> calls;
+    for (int i = 0; i < count; ++i) calls.push_back(client.call<&Till::pay>({}, limit));
+    return when_all(std::move(calls));
+  }
   Context context_;
 };
 
@@ -145,6 +164,90 @@ TEST_F(Clients, GoOnWithAnotherServerWhileOneDrains) {
     EXPECT_EQ(paid.value(), 2U);
     run(scope.join());
   }
+}
+
+// A dead address costs something once, not in every call.
+TEST_F(Clients, StayWithTheServerThatAnswers) {
+  auto dead = open_refusing();
+  Till till;
+  auto server = open(till, any());
+  Client client(context_, {std::string(dead->address()), std::string(server->address())});
+  for (int i = 0; i < 50; ++i) EXPECT_TRUE(run(client.call<&Till::pay>({}, kPatience)).ok());
+  EXPECT_EQ(dead->counters().refused, 1U);
+  EXPECT_EQ(server->counters().connections, 1U);
+}
+
+// Connection requests to a listener that nobody serves get no answer.
+TEST_F(Clients, DoNotWaitForASilentAddress) {
+  auto silent = context_.listen(any()).value_or_throw();
+  Till till;
+  auto server = open(till, any());
+  for (const Pick pick : {Pick::kFirst, Pick::kRoundRobin}) {
+    ClientOptions options;
+    options.pick = pick;
+    options.connect = 20s;
+    Client client(context_, {std::string(silent.address()), std::string(server->address())}, options);
+    const auto begin = Clock::now();
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(run(client.call<&Till::pay>({}, kPatience)).ok());
+    EXPECT_LT(Clock::now() - begin, 10s);
+  }
+}
+
+TEST_F(Clients, ShareOneConnectionFromTheFirstCallsOn) {
+  Till till;
+  auto server = open(till, any());
+  Client client(context_, {std::string(server->address())});
+  for (const auto& paid : run(pay_at_once(client, 100, kPatience))) EXPECT_TRUE(paid.ok());
+  EXPECT_EQ(server->counters().connections, 1U);
+  EXPECT_EQ(client.counters().connections, 1U);
+}
+
+// All calls together try an address as often as one call would: with pauses of 10, 20, 40 ... ms.
+TEST_F(Clients, BackOffForEachAddress) {
+  auto dead = open_refusing();
+  ClientOptions options = knowing();
+  options.wait_for_ready = true;
+  Client client(context_, {std::string(dead->address())}, options);
+  for (const auto& paid : run(pay_at_once(client, 20, Limit(500ms)))) {
+    EXPECT_TRUE(paid.status().code() == Code::kUnavailable || paid.status().code() == Code::kDeadlineExceeded)
+        << paid.status().what();
+  }
+  EXPECT_GE(dead->counters().refused, 2U);
+  EXPECT_LE(dead->counters().refused, 12U);
+}
+
+// A server that returns is found in the background, without a call that waits for it.
+TEST_F(Clients, FindAServerThatReturns) {
+  Pair servers(*this);
+  const std::string where(servers.second->address());
+  ClientOptions options;
+  options.pick = Pick::kRoundRobin;
+  Client client(context_, servers.addresses(), options);
+  EXPECT_TRUE(run(client.call<&Till::pay>({}, kPatience)).ok());
+  servers.second->abort();
+  servers.second.reset();
+  for (int i = 0; i < 20; ++i) static_cast<void>(run(client.call<&Till::pay>({}, kPatience)));
+  const unsigned before = servers.two.payments;
+  servers.second = open(servers.two, where);
+  EXPECT_TRUE(context_.run_until([&] { return servers.second->counters().connections == 1; },
+                                 Clock::now() + kPatience));
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(run(client.call<&Till::pay>({}, kPatience)).ok());
+  EXPECT_GE(servers.two.payments, before + 2);
+}
+
+TEST_F(Clients, OpenStreams) {
+  Desk desk;
+  Server server(context_);
+  add_all(server, desk);
+  ASSERT_TRUE(server.listen(any()).ok());
+  Client client(context_, {address_of(context_) + ":1", std::string(server.address())});
+  run([](Client& on) -> Task<> {
+    auto rows = (co_await on.call<&Desk::count>(Range{3, 5}, kPatience)).value_or_throw();
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE((co_await rows.read(kPatience)).has_value());
+    auto sum = (co_await on.call<&Desk::sum>(CallOptions(kPatience))).value_or_throw();
+    EXPECT_TRUE((co_await sum.write(4, kPatience)).ok());
+    EXPECT_EQ((co_await sum.finish(kPatience)).value(), 4U);
+  }(client));
 }
 
 TEST_F(Clients, TakeServersInTurn) {

@@ -118,6 +118,18 @@ TEST_F(Handles, ThatAwaitTheReplyEndWithCancelled) {
   }(context_, channel));
 }
 
+TEST_F(Handles, OfNoConnectionSaySo) {
+  Channel none;
+  EXPECT_EQ(run(none.call<&Desk::add>({1, 2}, kPatience)).status().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(run(none.call<&Desk::sum>()).status().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(run(none.call<&Desk::weigh>(Bulk<std::uint32_t>(), kPatience)).status().code(),
+            Code::kFailedPrecondition);
+  EXPECT_EQ(none.calls(), 0U);
+  EXPECT_EQ(none.peer(), "");
+  EXPECT_FALSE(none.open());
+  none.close();
+}
+
 TEST_F(Handles, OutliveTheirChannel) {
   Channel channel = connect();
   auto talk = run(channel.call<&Desk::talk>()).value_or_throw();

@@ -98,6 +98,32 @@ TEST_F(Protobuf, Unary) {
   }(client));
 }
 
+TEST_F(Protobuf, AwkwardNamesAreDistinct) {
+  static_assert(store::AwkwardMethods::channel_().name == "Channel");
+  static_assert(store::AwkwardMethods::put().name == "Put" && store::AwkwardMethods::put_().name == "put");
+  static_assert(store::AwkwardMethods::constexpr_().name == "Constexpr");
+  static_assert(store::AwkwardMethods::rrdma_caller__().name == "rrdma_caller_");
+}
+
+// The stub of a service takes a Client, too.
+TEST_F(Protobuf, ThroughAClient) {
+  Client client(context_, {address_of(context_) + ":1", address()});
+  store::StoreClient stub(client);
+  run([](store::StoreClient& on) -> Task<> {
+    auto put = co_await on.put(row_of("brook", "b"), kPatience);
+    EXPECT_EQ(put.value().version(), 1U);
+    store::Range range;
+    range.set_from("a");
+    range.set_to("z");
+    auto rows = (co_await on.scan_rows(range, kPatience)).value_or_throw();
+    auto row = co_await rows.read(kPatience);
+    EXPECT_EQ(row.has_value() ? row->key().name() : "none", "brook");
+    auto load = (co_await on.load(kPatience)).value_or_throw();
+    auto count = co_await load.finish(kPatience);
+    EXPECT_EQ(count.value().rows(), 0U);
+  }(stub));
+}
+
 TEST_F(Protobuf, Streams) {
   store::StoreClient client(connect());
   run([](store::StoreClient& on) -> Task<> {

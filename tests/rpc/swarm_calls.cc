@@ -360,7 +360,8 @@ Task<> hear_all(const World& world, Conversation& stream, std::uint32_t number, 
       if (stream.status().ok() && next != count) fail(world.seed, "a talk that ended well has a gap");
       co_return;
     }
-    if (!belongs(*item, number, next)) fail(world.seed, "an answer is wrong, out of order or of another call");
+    if (!belongs(*item, number, next))
+      fail(world.seed, "an answer is wrong, out of order or of another call");
   }
 }
 
@@ -426,7 +427,8 @@ Task<> use_after_cancel(const World& world, Stream& stream, std::uint32_t number
 
 // Reads and writes until the call ends.
 template <typename Stream>
-Task<> use_all(const World& world, Stream& stream, std::uint32_t number, std::uint32_t count, Random& random) {
+Task<> use_all(const World& world, Stream& stream, std::uint32_t number, std::uint32_t count,
+               Random& random) {
   std::uint32_t read = 0;
   for (std::uint32_t i = 0;; ++i) {
     if constexpr (requires { stream.write(std::string()); }) {
@@ -450,7 +452,8 @@ Task<> use_all(const World& world, Stream& stream, std::uint32_t number, std::ui
 }
 
 template <typename Stream>
-Task<> cancel_and_use(World& world, Stream stream, std::uint32_t number, std::uint32_t count, Random& random) {
+Task<> cancel_and_use(World& world, Stream stream, std::uint32_t number, std::uint32_t count,
+                      Random& random) {
   const auto cancel = [](World& in, Stream& of, std::uint32_t after_us) -> Task<> {
     if (after_us != 0) static_cast<void>(co_await in.context.sleep(std::chrono::microseconds(after_us)));
     of.cancel();

@@ -135,7 +135,7 @@ struct StreamOf<Shape::kBidirectional, A, R> {
 }  // namespace detail
 
 // A connection to a server. Copies share the connection; the last one closes it. Belongs to its context's
-// thread.
+// thread. Calls on a default-constructed Channel fail with kFailedPrecondition.
 class RRDMA_RPC_API Channel {
  public:
   Channel() = default;
@@ -198,11 +198,16 @@ class RRDMA_RPC_API Channel {
 
   // Cancels all calls in flight and closes the connection.
   void close();
+  // Waits until open() is false. One waiter at a time.
+  comm::Task<void> until_lost() const;
+  // Whether it was ever connected.
+  [[nodiscard]] bool connected() const { return connection_ != nullptr; }
   // Whether calls can be made: the server is connected and has not announced a shutdown.
   [[nodiscard]] bool open() const;
   [[nodiscard]] std::string_view peer() const;
   // The number of calls without a reply, including those that were given up.
   [[nodiscard]] std::size_t calls() const;
+  // REQUIRES: connected once.
   [[nodiscard]] comm::Context& context() const;
 
  private:

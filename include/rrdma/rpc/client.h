@@ -1,27 +1,35 @@
 // Client: calls to a service with several addresses, whose servers may stop and return. It connects on
 // demand, reconnects after a loss, and picks a server for each call. It repeats a call only if that is safe:
-// the method is idempotent, or the server reported that the call never started.
+// the method is idempotent, or the call never started.
+//
+// Connections are made in the background, at most one at a time to each address. Calls wait for them and share
+// them. An address that fails is tried again after a pause that doubles, partly random. While a server is
+// connected, calls never wait for another one.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <random>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "rrdma/comm/context.h"
 #include "rrdma/rpc/channel.h"
+#include "rrdma/rpc/visibility.h"
 
 namespace rrdma::rpc {
 inline namespace v0 {
 
-enum class Pick : std::uint8_t { kFirst, kRoundRobin };
+enum class Pick : std::uint8_t {
+  kFirst,       // one server: the first address that answers, until it is lost
+  kRoundRobin,  // all servers that answer, in turn
+};
 
 struct ClientOptions {
-  Pick pick = Pick::kFirst;                   // the first address that answers, or each in turn
+  Pick pick = Pick::kFirst;
   unsigned tries = 4;                         // attempts of a call that may be repeated
   bool wait_for_ready = false;                // a call waits for a server as long as its limit allows
   std::chrono::milliseconds first_pause{10};  // pause between attempts; doubles, partly random
@@ -32,98 +40,115 @@ struct ClientOptions {
 };
 
 struct ClientCounters {
+  std::uint64_t attempts = 0;  // to connect
   std::uint64_t connections = 0;
-  std::uint64_t repeated = 0;  // attempts after the first
+  std::uint64_t repeated = 0;  // attempts of calls after the first
 };
 
+namespace detail {
+class ServerSet;
+}
+
 // Belongs to its context's thread. Must outlive its calls.
-class Client {
+class RRDMA_RPC_API Client {
  public:
-  Client(comm::Context& context, std::vector<std::string> addresses, ClientOptions options = {})
-      : context_(&context),
-        options_(std::move(options)),
-        random_(options_.seed != 0 ? options_.seed : std::random_device{}()) {
-    for (std::string& address : addresses) servers_.push_back({std::move(address), {}});
+  Client(comm::Context& context, std::vector<std::string> addresses, ClientOptions options = {});
+  Client(Client&&) noexcept;
+  Client& operator=(Client&&) noexcept;
+  ~Client();
+
+  // Calls a method of a plain C++ service. Keeps the argument for a retry. The results are those of
+  // Channel::call.
+  template <auto kFunction>
+  auto call(typename MethodOf<kFunction>::Argument argument, CallOptions options = {}) {
+    using Of = MethodOf<kFunction>;
+    static_assert(Of::Form::kShape == Shape::kUnary || Of::Form::kShape == Shape::kServerStream,
+                  "a method that reads a stream takes no argument");
+    if constexpr (Of::Form::kShape == Shape::kUnary) {
+      return unary<typename Of::Reply>(Of::method(), std::move(argument), std::move(options));
+    } else {
+      return results<typename Of::Reply>(Of::method(), std::move(argument), std::move(options));
+    }
+  }
+  template <auto kFunction>
+  auto call(CallOptions options = {}) {
+    using Of = MethodOf<kFunction>;
+    if constexpr (Of::Form::kShape == Shape::kUnary || Of::Form::kShape == Shape::kServerStream) {
+      static_assert(std::is_same_v<typename Of::Argument, Empty>, "this method takes an argument");
+      return call<kFunction>(Empty{}, std::move(options));
+    } else {
+      return stream<
+          typename detail::StreamOf<Of::Form::kShape, typename Of::Argument, typename Of::Reply>::Type>(
+          Of::method(), std::move(options));
+    }
   }
 
-  // Calls a unary method of a plain C++ service. Keeps the argument for a retry.
-  template <auto kFunction>
-  comm::Task<Result<typename MethodOf<kFunction>::Reply>> call(
-      typename MethodOf<kFunction>::Argument argument, CallOptions options = {}) {
-    using Of = MethodOf<kFunction>;
-    return unary<typename Of::Reply>(Of::method(), std::move(argument), std::move(options));
-  }
-  // Calls a unary method by its description.
+  // Calls a method by its description, as generated stubs do. A stream is repeated only until it is open.
   template <typename R, typename A>
   comm::Task<Result<R>> unary(Method method, A argument, CallOptions options = {}) {
-    std::chrono::milliseconds pause = options_.first_pause;
-    for (unsigned attempt = 1;; ++attempt) {
+    for (Attempts attempts(*this);;) {
       Result<Channel> found = co_await channel(options.limit);
       Status status = found.status();
-      // Without a connection, the call never started.
-      bool safe = options_.wait_for_ready || attempt < options_.tries;
       if (found.ok()) {
         Result<R> result = co_await found->template unary<R>(method, argument, options);
         if (result.ok()) co_return std::move(result);
         status = result.status();
-        safe = attempt < options_.tries && (method.idempotent || status.refused());
       }
-      if (status.code() != Code::kUnavailable || !safe) co_return Result<R>(std::move(status));
-      Status paused = co_await rest(pause, options.limit);
-      if (!paused.ok()) co_return Result<R>(paused.code() == Code::kDeadlineExceeded ? status : paused);
-      pause = std::min(pause * 2, options_.most_pause);
-      ++counters_.repeated;
+      const bool again = co_await attempts.next(status, options.limit, found.ok(), method.idempotent);
+      if (!again) co_return Result<R>(std::move(status));
+    }
+  }
+  template <typename R, typename A>
+  comm::Task<Result<ResultStream<R>>> results(Method method, A argument, CallOptions options = {}) {
+    for (Attempts attempts(*this);;) {
+      Result<Channel> found = co_await channel(options.limit);
+      Status status = found.status();
+      if (found.ok()) {
+        auto opened = co_await found->template results<R>(method, argument, options);
+        if (opened.ok()) co_return std::move(opened);
+        status = opened.status();
+      }
+      const bool again = co_await attempts.next(status, options.limit, found.ok(), true);
+      if (!again) co_return Result<ResultStream<R>>(std::move(status));
+    }
+  }
+  template <typename Stream>
+  comm::Task<Result<Stream>> stream(Method method, CallOptions options = {}) {
+    for (Attempts attempts(*this);;) {
+      Result<Channel> found = co_await channel(options.limit);
+      Status status = found.status();
+      if (found.ok()) {
+        auto opened = co_await found->template stream<Stream>(method, options);
+        if (opened.ok()) co_return std::move(opened);
+        status = opened.status();
+      }
+      const bool again = co_await attempts.next(status, options.limit, found.ok(), true);
+      if (!again) co_return Result<Stream>(std::move(status));
     }
   }
 
-  // Returns an open channel, chosen by Pick. If no address answers, fails with the error of the last one. For
-  // streams, and for callers that handle failures themselves.
-  comm::Task<Result<Channel>> channel(comm::Limit limit = {}) {
-    Status last(Code::kUnavailable, "there are no addresses");
-    const std::size_t from = options_.pick == Pick::kRoundRobin ? next_++ : 0;
-    for (std::size_t i = 0; i < servers_.size(); ++i) {
-      Place& server = servers_[(from + i) % servers_.size()];
-      if (server.channel.open()) co_return Result<Channel>(server.channel);
-      const auto patience = std::min(limit.at(), comm::Clock::now() + options_.connect);
-      auto connected = co_await Channel::connect(*context_, server.address, options_.channel,
-                                                 comm::Limit(patience, limit.stop()));
-      if (connected.ok()) {
-        // Another call may have connected meanwhile.
-        if (!server.channel.open()) server.channel = std::move(*connected);
-        ++counters_.connections;
-        co_return Result<Channel>(server.channel);
-      }
-      last = connected.status();
-      // Treat an address that does not answer as an unavailable server.
-      if (last.code() == Code::kDeadlineExceeded && comm::Clock::now() < limit.at())
-        last = Status(Code::kUnavailable, last.message());
-    }
-    co_return Result<Channel>(std::move(last));
-  }
+  // Returns an open channel, chosen by Pick. Waits while a connection is being made. Fails with the last error
+  // if every address has failed and none is due again. For callers that handle failures themselves.
+  comm::Task<Result<Channel>> channel(comm::Limit limit = {});
 
-  [[nodiscard]] const ClientCounters& counters() const { return counters_; }
+  [[nodiscard]] const ClientCounters& counters() const;
 
  private:
-  struct Place {
-    std::string address;
-    Channel channel;
+  // The attempts of one call.
+  class RRDMA_RPC_API Attempts {
+   public:
+    explicit Attempts(Client& client) : client_(&client) {}
+    // Waits before the next attempt. False if `status` is final. `connected`: there was a server. `safe`: a call
+    // that may have started may be repeated.
+    comm::Task<bool> next(Status& status, comm::Limit limit, bool connected, bool safe);
+
+   private:
+    Client* client_;
+    unsigned made_ = 1;
+    std::chrono::milliseconds pause_{0};
   };
 
-  comm::Task<Status> rest(std::chrono::milliseconds pause, comm::Limit limit) {
-    std::uniform_int_distribution<std::int64_t> part(pause.count() / 2, pause.count());
-    const auto until = comm::Clock::now() + std::chrono::milliseconds(part(random_));
-    if (until >= limit.at()) co_return Status(Code::kDeadlineExceeded, "no time is left for another try");
-    auto slept = co_await context_->sleep_until(until, limit.stop());
-    if (!slept) co_return status_of(slept.error());
-    co_return Status();
-  }
-
-  comm::Context* context_;
-  ClientOptions options_;
-  std::mt19937_64 random_;
-  std::vector<Place> servers_;
-  std::size_t next_ = 0;
-  ClientCounters counters_;
+  std::unique_ptr<detail::ServerSet> servers_;
 };
 
 }  // namespace v0

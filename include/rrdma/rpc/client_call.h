@@ -75,7 +75,7 @@ class RRDMA_RPC_API Request {
   friend class ClientConnection;
   void take_frame(std::size_t body);
 
-  comm::Context* context_;
+  comm::Context* context_ = nullptr;
   Method method_;
   CallOptions options_;
   std::string metadata_;

@@ -118,7 +118,8 @@ class RRDMA_RPC_API Inbound final : public comm::detail::Counted {
 // The sending side of a stream.
 class RRDMA_RPC_API Outbound final : public comm::detail::Counted {
  public:
-  Outbound(Line& line, std::uint32_t call, std::uint32_t window) : line_(&line), call_(call), window_(window) {}
+  Outbound(Line& line, std::uint32_t call, std::uint32_t window)
+      : line_(&line), call_(call), window_(window) {}
   ~Outbound() override;
   // The call is over. Writes, the current one too, end with kCancelled.
   void close();

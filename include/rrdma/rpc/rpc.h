@@ -4,6 +4,7 @@
 #include "rrdma/comm/comm.h"
 #include "rrdma/rpc/bulk.h"
 #include "rrdma/rpc/call.h"
+#include "rrdma/rpc/caller.h"
 #include "rrdma/rpc/channel.h"
 #include "rrdma/rpc/client.h"
 #include "rrdma/rpc/codec.h"
