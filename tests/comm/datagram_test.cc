@@ -77,6 +77,13 @@ TEST_F(Datagrams, EndWhileSomebodyWaits) {
     for (int i = 0; i < polls; ++i) context_.poll();
   }
   settle();
+  // Nothing of them is left: the next one reaches itself.
+  Datagram next = Datagram::open(context_, address_of(context_) + ":0").value_or_throw();
+  run([](Datagrams* self, Datagram& a) -> Task<> {
+    const Peer me = (co_await a.resolve(a.address(), kPatience)).value_or_throw();
+    Packet packet = co_await self->until_received(a, me, a, "to myself");
+    EXPECT_EQ(packet.text(), "to myself");
+  }(this, next));
 }
 
 }  // namespace

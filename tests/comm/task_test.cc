@@ -92,6 +92,8 @@ TEST_F(Tasks, AStopThatComesTooLate) {
     other.join();
     context_.poll();
   }
+  // A late stop left no timer and no waiter behind.
+  EXPECT_TRUE(run(as_task(context_.sleep(1ms))).ok());
 }
 
 TEST_F(Tasks, ScopesOwnWhatTheyStarted) {
