@@ -179,7 +179,7 @@ void DatagramState::begin(PacketSending* sending) {
   if (sending->buffer_.size() > message_limit()) {
     Error error(Code::kTooLarge, During::kSend);
     return sending->fail(std::move(error).with_note(std::to_string(sending->buffer_.size()) +
-                                                    " octets, a packet takes " +
+                                                    " bytes, a packet takes " +
                                                     std::to_string(message_limit())));
   }
   if (free_postings_ == nullptr || !queued_.empty()) {

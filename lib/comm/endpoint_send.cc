@@ -79,21 +79,21 @@ bool EndpointState::fits(Transfer& transfer) {
   const std::size_t size = transfer.octets_.empty() ? transfer.buffer_.size() : transfer.octets_.size();
   if (transfer.verb_ == Verb::kSend && size > peer_limit_) {
     Error error = error_for(Code::kTooLarge, During::kSend, 0);
-    transfer.fail(std::move(error).with_note(std::to_string(size) + " octets, the peer takes " +
+    transfer.fail(std::move(error).with_note(std::to_string(size) + " bytes, the peer takes " +
                                              std::to_string(peer_limit_)));
     return false;
   }
   if ((transfer.verb_ == Verb::kWrite || transfer.verb_ == Verb::kWriteImmediate) &&
       size > transfer.length_) {
     Error error = error_for(Code::kTooLarge, During::kWrite, 0);
-    transfer.fail(std::move(error).with_note(std::to_string(size) + " octets, the remote span has " +
+    transfer.fail(std::move(error).with_note(std::to_string(size) + " bytes, the remote span has " +
                                              std::to_string(transfer.length_)));
     return false;
   }
   if (transfer.verb_ == Verb::kRead) {
     if (transfer.buffer_.capacity() < transfer.length_) {
       Error error = error_for(transfer.buffer_ ? Code::kTooLarge : Code::kNoMemory, During::kRead, 0);
-      transfer.fail(std::move(error).with_note(std::to_string(transfer.length_) + " octets, the buffer has " +
+      transfer.fail(std::move(error).with_note(std::to_string(transfer.length_) + " bytes, the buffer has " +
                                                std::to_string(transfer.buffer_.capacity())));
       return false;
     }

@@ -113,7 +113,7 @@ Result<std::unique_ptr<Slab>> Slab::map(ibv_pd* domain, std::size_t size, int ac
   size = rounded_up(size, pages == Pages::kHuge ? kHugePage : kPage);
   const auto fail = [size](Code code, const char* what) {
     return Error(code, During::kTake, errno)
-        .with_note(std::string(what) + " for " + std::to_string(size) + " octets");
+        .with_note(std::string(what) + " for " + std::to_string(size) + " bytes");
   };
   void* data = pages == Pages::kHuge ? map_huge(size) : map_ordinary(size);
   if (data == MAP_FAILED) return fail(Code::kNoMemory, "no mapping");
@@ -190,7 +190,7 @@ Result<Buffer> PoolState::take(std::size_t size, Pages pages) {
   const std::size_t capacity = capacity_of(size);
   if (capacity < size || capacity > options_.limit || in_use_ > options_.limit - capacity) [[unlikely]] {
     return Error(Code::kNoMemory, During::kTake)
-        .with_note(std::to_string(size) + " octets are asked for, " + std::to_string(in_use_) +
+        .with_note(std::to_string(size) + " bytes are asked for, " + std::to_string(in_use_) +
                    " of at most " + std::to_string(options_.limit) + " are lent out");
   }
   if (source_) {

@@ -24,7 +24,7 @@ Result<Registration> Registration::of(Context& context, const void* data, std::s
   ibv_mr* region = ibv_reg_mr(context.reactor()->domain(), const_cast<void*>(data), size, flags);
   if (region == nullptr)
     return Error(errno == ENOMEM ? Code::kNoMemory : Code::kSystem, During::kShare, errno)
-        .with_note(std::to_string(size) + " octets");
+        .with_note(std::to_string(size) + " bytes");
   registration.region_ = region;
   registration.key_ = region->rkey;
   return registration;

@@ -19,7 +19,7 @@ Result<Ref<WindowState>> WindowState::create(const Ref<Reactor>& reactor, void* 
   if (size == 0) return Error(Code::kInvalid, During::kShare).with_note("nothing to share");
   const auto fail = [size](const char* what) {
     return Error(errno == ENOMEM ? Code::kNoMemory : Code::kSystem, During::kShare, errno)
-        .with_note(std::string(what) + " for " + std::to_string(size) + " octets");
+        .with_note(std::string(what) + " for " + std::to_string(size) + " bytes");
   };
   Ref<WindowState> state(new WindowState(reactor));
   state->access_ = static_cast<unsigned>(verbs_access(access) & ~IBV_ACCESS_LOCAL_WRITE);

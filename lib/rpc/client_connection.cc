@@ -145,7 +145,7 @@ Status ClientConnection::share_memory(ClientCall* call, Request& request, Frame&
 ClientCall* ClientConnection::begin(Request& request, Status& status) {
   if (request.large_.size() > server_.max_argument) {
     status = Status(Code::kResourceExhausted, "the argument has " + std::to_string(request.large_.size()) +
-                                                  " octets, the server takes " +
+                                                  " bytes, the server takes " +
                                                   std::to_string(server_.max_argument));
     return nullptr;
   }

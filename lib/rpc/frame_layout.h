@@ -64,7 +64,7 @@ constexpr void layout_call(Visitor& v, Any& f) {
   v.number({"method", "Method", Show::kMethod, "FNV-1a of its path; the name where it is known."}, f.method);
   v.number({"timeout", "Timeout", Show::kDuration, "How long the caller still waits."}, f.timeout);
   v.number({"schema", "Schema", Show::kHex, "What both ends must agree on beside the name."}, f.schema);
-  v.number({"window", "Window", Show::kNumberIfSet, "Octets of results that may be under way at first."},
+  v.number({"window", "Window", Show::kNumberIfSet, "Bytes of results that may be under way at first."},
            f.window);
   if (v.only(f, flag::kOffered)) {
     v.region({"offered", "Offered", Show::kRegion, "The server READs the argument from here."}, f.offered);
@@ -84,12 +84,12 @@ constexpr void layout_reply(Visitor& v, Any& f) {
   v.length(Part::kDetails, f.details);
   v.zero(2);
   if (v.only(f, flag::kWritten)) {
-    v.number({"written", "Written", Show::kNumber, "Octets of the result in the lent region."}, f.written);
+    v.number({"written", "Written", Show::kNumber, "Bytes of the result in the lent region."}, f.written);
     v.zero(4);
   }
   layout_metadata(v, f);
   v.part({"message", "Message", Show::kText, "What the server says of it."}, Part::kMessage, f.message);
-  v.part({"details", "Details", Show::kCount, "Octets for the application."}, Part::kDetails, f.details);
+  v.part({"details", "Details", Show::kCount, "Bytes for the application."}, Part::kDetails, f.details);
 }
 
 template <typename Visitor, typename Any>
@@ -117,7 +117,7 @@ constexpr void layout_client_hello(Visitor& v, Any& h) {
   v.number({"lowest", "Lowest version", Show::kNumber, "That it speaks."}, h.lowest);
   v.number({"highest", "Highest version", Show::kNumber, "That it speaks."}, h.highest);
   v.bit({"secret", "Secret", Show::kNumber, "It asks the server for a proof, and gives one."}, 2, h.secret);
-  v.number({"max_result", "Largest result", Show::kNumber, "In octets; of items as well."}, h.max_result);
+  v.number({"max_result", "Largest result", Show::kNumber, "In bytes; of items as well."}, h.max_result);
   v.unused(4);
   v.bytes(h.nonce);
 }
@@ -127,7 +127,7 @@ constexpr void layout_server_hello(Visitor& v, Any& h) {
   v.number({"version", "Version", Show::kNumber, "That is spoken."}, h.version);
   v.bit({"secret", "Secret", Show::kNumber, "The client must give a proof first."}, 1, h.secret);
   v.number({"max_calls", "Calls at a time", Show::kNumber, "Of this connection."}, h.max_calls);
-  v.number({"max_argument", "Largest argument", Show::kNumber, "In octets; of items as well."},
+  v.number({"max_argument", "Largest argument", Show::kNumber, "In bytes; of items as well."},
            h.max_argument);
   v.number({"window", "Window", Show::kNumber, "Of each stream of arguments, at first."}, h.window);
   v.bytes(h.nonce);

@@ -108,7 +108,7 @@ void ServerCall::reply_from(comm::Buffer octets) {
   const bool written = size <= lent_.size();
   if (!written && size > connection_->hello().max_result) {
     return fail(Status(Code::kResourceExhausted, "the result has " + std::to_string(size) +
-                                                     " octets, the caller takes " +
+                                                     " bytes, the caller takes " +
                                                      std::to_string(connection_->hello().max_result)));
   }
   Line& line = connection_->line();

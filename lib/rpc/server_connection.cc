@@ -130,7 +130,7 @@ Status ServerConnection::admit(const Frame& frame, Served*& served) {
   if (frame.has(flag::kOffered)) {
     if (frame.offered.length > server_->options().max_argument) {
       return {Code::kResourceExhausted, "the argument has " + std::to_string(frame.offered.length) +
-                                            " octets, the server takes " +
+                                            " bytes, the server takes " +
                                             std::to_string(server_->options().max_argument)};
     }
     if (!frame.body.empty()) return {Code::kInvalidArgument, "an argument comes once"};
@@ -221,7 +221,7 @@ comm::Task<Status> ServerConnection::fetch(ServerCall* call) {
   const std::size_t size = call->offered_.size();
   if (size > server_->options().connection_memory) {
     co_return Status(Code::kResourceExhausted, "the argument has " + std::to_string(size) +
-                                                   " octets, a connection may hold " +
+                                                   " bytes, a connection may hold " +
                                                    std::to_string(server_->options().connection_memory));
   }
   auto memory = memory_.take(size);

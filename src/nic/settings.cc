@@ -149,7 +149,7 @@ Settings settings_from_environment() {
   read_flag("RRDMA_LID", settings.lid);
   read_strict(settings);
   read_congestion(settings.congestion);
-  read_number("RRDMA_RCVBUF", settings.receive_buffer_octets, "numbers of octets");
+  read_number("RRDMA_RCVBUF", settings.receive_buffer_octets, "numbers of bytes");
   read_number("RRDMA_LANES", settings.lanes, "numbers of lanes, 0 for as many as cores");
   const std::string_view checksum = variable("RRDMA_UDP_CHECKSUM");
   if (checksum == "zero") {

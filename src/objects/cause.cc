@@ -66,7 +66,7 @@ std::string_view remedy_here(Cause cause) {
       return "Keep memory mapped until its requests have completed and it is deregistered.";
     case Cause::kMessageTooLong: return "Send less at once: max_msg_sz of the port; on UD one MTU.";
     case Cause::kReceiveBufferTooSmall:
-      return "Post receives as long as the longest message of the peer; on UD 40 octets more.";
+      return "Post receives as long as the longest message of the peer; on UD 40 bytes more.";
     case Cause::kOperationNotAllowed:
       return "Choose an operation of this QP type; READs and atomics need max_rd_atomic above 0.";
     case Cause::kWindowBindRefused:

@@ -12,7 +12,7 @@ constexpr std::uint64_t kGuardPattern = 0x6775617264ULL;
 
 std::string octet_text(std::uint64_t at, std::uint8_t found, std::uint8_t wanted) {
   static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text = "octet " + std::to_string(at) + " is 0x";
+  std::string text = "byte " + std::to_string(at) + " is 0x";
   text += {kDigits[found >> 4], kDigits[found & 15]};
   text += ", not 0x";
   text += {kDigits[wanted >> 4], kDigits[wanted & 15]};

@@ -78,7 +78,7 @@ void Endpoint::violate(const std::string& what, const Message* message) {
   if (message != nullptr) {
     text += " (message " + std::to_string(message->id) + ", opcode " +
             std::to_string(static_cast<int>(message->opcode)) + ", " + std::to_string(message->length) +
-            " octets)";
+            " bytes)";
   }
   exchange_.world().violate(std::move(text));
 }

@@ -156,7 +156,7 @@ void Endpoint::check_success(Message& message) {
 void Endpoint::check_answer(Message& message) {
   if (!is_atomic(message)) {
     if (std::string wrong = site_.arena.check(*message.local, &message.answer); !wrong.empty()) {
-      violate("a READ brought the wrong octets: " + wrong, &message);
+      violate("a READ brought the wrong bytes: " + wrong, &message);
     }
     return;
   }

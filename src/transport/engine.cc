@@ -42,7 +42,7 @@ std::string_view describe(PostError error) {
       return "the message is longer than the transport allows (max_msg_sz; one path MTU for UD)";
     case PostError::kOperationNotSupported: return "this QP type has no such operation";
     case PostError::kBadRequest:
-      return "the request lacks what its operation needs (address handle, memory window, 8 octets for an "
+      return "the request lacks what its operation needs (address handle, memory window, 8 bytes for an "
              "atomic)";
   }
   return "unknown error";

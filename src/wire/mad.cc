@@ -6,14 +6,14 @@ namespace rrdma::wire {
 
 std::string_view describe(MadError error) {
   switch (error) {
-    case MadError::kWrongLength: return "a MAD is 256 octets long";
+    case MadError::kWrongLength: return "a MAD is 256 bytes long";
     case MadError::kUnknownBaseVersion: return "the MAD's base version is not 1";
     case MadError::kWrongClass: return "the MAD is not of the class of connection management";
     case MadError::kUnknownClassVersion: return "the class version of connection management is not 2";
     case MadError::kWrongMethod: return "connection management knows only the method Send";
     case MadError::kUnknownAttribute: return "the attribute names no message of connection management";
     case MadError::kUnknownMessageKind: return "the MRA or REJ refers to a kind of message that there is not";
-    case MadError::kInfoTooLong: return "the additional information is said to be longer than its 72 octets";
+    case MadError::kInfoTooLong: return "the additional information is said to be longer than its 72 bytes";
     case MadError::kUnknownIpHeader:
       return "the IP-CM header is not of version 0, or of neither IPv4 nor IPv6";
   }

@@ -209,7 +209,7 @@ void mark_cut(Dissection& result) {
   // Append instead of formatting: with a snap length, every packet gets one of these.
   result.reason.reserve(64);
   result.reason.append(std::to_string(result.captured_octets)).append(" of ");
-  result.reason.append(std::to_string(result.original_octets)).append(" octets captured");
+  result.reason.append(std::to_string(result.original_octets)).append(" bytes captured");
 }
 
 // Judges only the captured part of a cut packet.

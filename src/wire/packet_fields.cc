@@ -58,7 +58,7 @@ void add_ipv4(Field& parent, const Ipv4Header& ip) {
                                   "Carries the packet from host to host; this makes RoCE v2 routable.");
   add_traffic_class(group, ip.tos);
   group.add_number("total_length", "Total length", ip.total_length,
-                   "Octets from this header to the end of the ICRC.");
+                   "Bytes from this header to the end of the ICRC.");
   group.add_hex("identification", "Identification", ip.identification, 4,
                 "Numbers packets for reassembly; RoCE is never fragmented, but the ICRC covers it.");
   group.add_flag("dont_fragment", "Don't fragment", ip.dont_fragment,
@@ -69,7 +69,7 @@ void add_ipv4(Field& parent, const Ipv4Header& ip) {
   group.add_text("destination", "Destination", to_text(ip.destination), "The receiver.");
   if (ip.options_octets != 0) {
     group.add_number("options_octets", "Options", ip.options_octets,
-                     "Octets of IPv4 options; RoCE senders use none.");
+                     "Bytes of IPv4 options; RoCE senders use none.");
   }
 }
 
@@ -80,7 +80,7 @@ void add_ipv6_like(Field& group, const Header& ip) {
   group.add_hex("flow_label", "Flow label", ip.flow_label, 5,
                 "Routers may choose among equal paths by it; one flow keeps one label.");
   group.add_number("payload_length", "Payload length", ip.payload_length,
-                   "Octets from behind this header to the end of the ICRC.");
+                   "Bytes from behind this header to the end of the ICRC.");
   group.add_number("next_header", "Next header", ip.next_header, "What follows: 17 is UDP, 27 a BTH.");
   group.add_number("hop_limit", "Hop limit", ip.hop_limit, kHopsMeaning);
   group.add_text("source", "Source", to_text(ip.source), "The sender; its GID is this address.");
@@ -119,7 +119,7 @@ void add_udp(Field& parent, const RoceFrame& frame, bool whole) {
   group.add_number("source_port", "Source port", frame.udp.source,
                    "Entropy: fixed for a flow, so that switches spread flows over equal paths.");
   group.add_number("destination_port", "Destination port", frame.udp.destination, "4791 means RoCE v2.");
-  group.add_number("length", "Length", frame.udp.length, "Octets of this header and all that follows it.");
+  group.add_number("length", "Length", frame.udp.length, "Bytes of this header and all that follows it.");
   group.add("checksum", "Checksum", std::uint32_t{frame.udp.checksum},
             whole ? formatted("0x{:04x} ({})", frame.udp.checksum, checksum_text(frame.udp_checksum))
                   : formatted("0x{:04x}", frame.udp.checksum),
@@ -129,9 +129,9 @@ void add_udp(Field& parent, const RoceFrame& frame, bool whole) {
 void add_payload(Field& parent, const Dissection& packet) {
   if (packet.transport->payload.empty() && packet.transport->headers.bth.pad == 0) return;
   parent.add("payload_octets", "Payload", static_cast<std::uint32_t>(packet.transport->payload.size()),
-             formatted("{} octets, then {} of pad", packet.transport->payload.size(),
+             formatted("{} bytes, then {} of pad", packet.transport->payload.size(),
                        packet.transport->headers.bth.pad),
-             "What the program sends; pad fills it up to a multiple of four octets.");
+             "What the program sends; pad fills it up to a multiple of four bytes.");
 }
 
 void add_icrc(Field& parent, const Dissection& packet) {

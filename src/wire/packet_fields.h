@@ -14,9 +14,7 @@ namespace rrdma::wire {
 [[nodiscard]] Field packet_fields(const Dissection& packet);
 
 // The text for the size of a group.
-[[nodiscard]] inline std::string octets_text(std::size_t octets) {
-  return std::to_string(octets) + " octets";
-}
+[[nodiscard]] inline std::string octets_text(std::size_t octets) { return std::to_string(octets) + " bytes"; }
 
 // Adds the headers of a transport packet (BTH and extension headers) to `parent`.
 void add_transport_fields(Field& parent, const TransportHeaders& headers);

@@ -55,7 +55,7 @@ void add_called_data(Field& group, std::uint64_t service_id, Octets data) {
   if (ip_service_of(service_id)) {
     if (const auto header = parse_ip_cm_header(data)) {
       Field& ip = group.add_group(
-          "ip_cm", "IP-CM header", "36 octets",
+          "ip_cm", "IP-CM header", "36 bytes",
           "Tells the listener who calls, in IP terms: RDMA_CM programs see it as the peer's address.");
       ip.add_text("source", "Source address", to_text(header->source), "The caller.");
       ip.add_number("source_port", "Source port", header->source_port, "The caller's port.");
@@ -105,7 +105,7 @@ void add_message(Field& group, const CmReq& req) {
                    "0 RC, 1 UC, 3 XRC.");
   group.add("path_mtu", "Path MTU", std::uint32_t{req.path_mtu},
             req.path_mtu >= 1 && req.path_mtu <= 5
-                ? formatted("{} ({} octets)", req.path_mtu, 128 << req.path_mtu)
+                ? formatted("{} ({} bytes)", req.path_mtu, 128 << req.path_mtu)
                 : formatted("{} (reserved)", req.path_mtu),
             "The largest payload of one packet.");
   group.add_number("retry_count", "Retry count", req.retry_count,
@@ -152,7 +152,7 @@ void add_message(Field& group, const CmRej& rej) {
             formatted("{} ({})", static_cast<unsigned>(rej.reason), describe(rej.reason)),
             "Why the connection was refused; 28 comes from the program itself, 8 means that nobody listens.");
   group.add_number("info_octets", "Additional information", rej.info_length,
-                   "Octets that explain the reason.");
+                   "Bytes that explain the reason.");
   add_private_data(group, rej.private_data);
 }
 
@@ -250,7 +250,7 @@ std::string_view message_meaning(CmAttribute attribute) {
 }  // namespace
 
 void add_mad_fields(Field& parent, const MadHeader& header) {
-  Field& group = parent.add_group("mad", "MAD", "24 octets",
+  Field& group = parent.add_group("mad", "MAD", "24 bytes",
                                   "Every management datagram begins with this; it goes from QP 1 to QP 1.");
   group.add_hex("class", "Management class", header.management_class, 2, "0x07 is connection management.");
   group.add_number("class_version", "Class version", header.class_version, "2 for connection management.");

@@ -20,9 +20,9 @@ std::string_view kind_meaning(Kind kind) {
     case Kind::kAcknowledge:
       return "Acknowledges all requests up to its PSN, or refuses the one with its PSN.";
     case Kind::kAtomicAcknowledge: return "Gives back what the memory held before the atomic operation.";
-    case Kind::kAtomic: return "Changes 8 octets of memory of the other side in one indivisible step.";
+    case Kind::kAtomic: return "Changes 8 bytes of memory of the other side in one indivisible step.";
     case Kind::kFlush: return "Asks that earlier WRITEs be visible to all, or persistent, before the answer.";
-    case Kind::kAtomicWrite: return "Writes 8 octets in one indivisible step, after all earlier requests.";
+    case Kind::kAtomicWrite: return "Writes 8 bytes in one indivisible step, after all earlier requests.";
     case Kind::kArrivals:
       return "Between RRDMA ends: which requests beyond its PSN have arrived and wait for those that are "
              "missing.";
@@ -45,7 +45,7 @@ void add_bth(Field& parent, const Bth& bth) {
   group.add_flag(
       "migration", "Migration request", bth.migration,
       "Automatic path migration; hardware sends 1 (migrated), the Linux rxe 0: receivers take both.");
-  group.add_number("pad", "Pad count", bth.pad, "Octets between the payload and the ICRC that are no data.");
+  group.add_number("pad", "Pad count", bth.pad, "Bytes between the payload and the ICRC that are no data.");
   group.add_number("version", "Transport version", bth.version, "Always 0.");
   group.add_hex("pkey", "P_Key", bth.pkey, 4,
                 "The partition; 0xffff is the default one, and RoCE hardly uses others.");
@@ -94,13 +94,13 @@ void add_reth(Field& parent, const Reth& reth) {
   group.add_hex("address", "Virtual address", reth.address, 16,
                 "In the address space of the other side's program.");
   group.add_hex("rkey", "R_Key", reth.rkey.value, 8, kRemoteKeyMeaning);
-  group.add_number("length", "DMA length", reth.length, "Octets of the whole message, not of this packet.");
+  group.add_number("length", "DMA length", reth.length, "Bytes of the whole message, not of this packet.");
 }
 
 void add_atomic_eth(Field& parent, const AtomicEth& atomic, Step step) {
   const bool swap = step == Step::kCompareSwap;
   Field& group = parent.add_group("atomic_eth", "AtomicETH", octets_text(kAtomicEthOctets),
-                                  "Which 8 octets of the other side, and the operands.");
+                                  "Which 8 bytes of the other side, and the operands.");
   group.add_hex("address", "Virtual address", atomic.address, 16, "Must be a multiple of 8.");
   group.add_hex("rkey", "R_Key", atomic.rkey.value, 8, kRemoteKeyMeaning);
   group.add_hex("swap_or_add", swap ? "Swap" : "Add", atomic.swap_or_add, 16,

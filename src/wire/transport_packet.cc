@@ -23,7 +23,7 @@ std::string_view describe(TransportError error) {
     case TransportError::kUnknownOpcode: return "reserved or unsupported opcode";
     case TransportError::kUnknownVersion: return "transport header version is not 0";
     case TransportError::kPadBeyondPayload: return "pad count exceeds the payload";
-    case TransportError::kNotPadded: return "payload and pad are not a multiple of four octets";
+    case TransportError::kNotPadded: return "payload and pad are not a multiple of four bytes";
     case TransportError::kPayloadLength: return "payload length not allowed for this opcode";
   }
   return "unknown error";

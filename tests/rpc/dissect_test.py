@@ -72,7 +72,7 @@ class Dissectors(unittest.TestCase):
             self.assertEqual((small[0]["method"], small[0]["body"]), ("key_value.Store/Put", 8))
             self.assertEqual(small[1]["status"], 0)
             large = self.frames(address, "put", "b", "x" * 60000)
-            self.assertIn("60007 octets at 0x", large[0]["offered"])
+            self.assertIn("60007 bytes at 0x", large[0]["offered"])
             self.assertEqual(large[0]["flags"], "offered")
             missing = self.frames(address, "get", "c")
             self.assertEqual((missing[1]["status"], missing[1]["message"]), (5, "there is no c"))

@@ -45,7 +45,7 @@ class Capture(unittest.TestCase):
                 packets = int(re.search(r"(\d+) packets, ", said)[1])
                 seconds *= 2
             size = os.path.getsize(self.file)
-            self.assertRegex(said, rf"\d+ packets, {size} octets written")
+            self.assertRegex(said, rf"\d+ packets, {size} bytes written")
             before = sent(pair.server.pid)
             time.sleep(0.5)
             self.assertEqual(os.path.getsize(self.file), size, "the capture went on after its end")
@@ -122,7 +122,7 @@ class Capture(unittest.TestCase):
                 numbers = {late.client.pid, late.server.pid}
                 self.assertEqual(len(numbers), 2)
             capture.send_signal(signal.SIGINT)
-            self.assertIn("octets written", capture.communicate(timeout=10)[1])
+            self.assertIn("bytes written", capture.communicate(timeout=10)[1])
             self.assertEqual(capture.returncode, -signal.SIGINT)
         flows = {packet["bth"]["destination_qp"] for packet in map(json.loads, run("decode", "--json", self.file)[0].splitlines())}
         self.assertEqual(len(flows), 4)
@@ -160,7 +160,7 @@ class Capture(unittest.TestCase):
             self.assertTrue(all(p["captured_octets"] == 80 and p["verdict"] == "cut" and "psn" in p["bth"] for p in cut))
             os.unlink(self.file)
             _, said = run("capture", "-C", "64k", "-W", 3, "-c", 2000, self.file)
-            self.assertRegex(said, r"2000 packets, \d+ octets written to \d+ files in turn")
+            self.assertRegex(said, r"2000 packets, \d+ bytes written to \d+ files in turn")
             sizes = [os.path.getsize(self.file + name) for name in ("", ".1", ".2")]
             self.assertTrue(all(0 < size <= 65536 for size in sizes), sizes)
             self.assertFalse(os.path.exists(self.file + ".3"))

@@ -118,7 +118,7 @@ class EveryStatus(unittest.TestCase):
 
     def test_on_standard_error(self):
         done = subprocess.run([RRDMA, "run", "--log", "error", "--", FAILURES, "1", "bad-rkey"], capture_output=True, text=True, timeout=60)
-        self.assertRegex(done.stderr, r"rrdma\[\d+\]: ibv_post_send: RDMA WRITE of 3000 octets \(wr_id 77\) from QP 0x[0-9a-f]{6} to QP ")
+        self.assertRegex(done.stderr, r"rrdma\[\d+\]: ibv_post_send: RDMA WRITE of 3000 bytes \(wr_id 77\) from QP 0x[0-9a-f]{6} to QP ")
 
     def test_the_newest_process_first_and_its_name(self):
         _, first = provoke("bad-rkey")

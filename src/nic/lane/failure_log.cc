@@ -63,13 +63,13 @@ std::string request_text(const ExplainFacts& facts) {
     return formatted("{} (wr_id {}) on QP {:#08x}", operation, facts.wr_id, facts.qpn);
   switch (facts.kind) {
     case ExplainFacts::kReceive:
-      return formatted("receive request of {} octets (wr_id {}) on QP {:#08x} for a message of {}",
+      return formatted("receive request of {} bytes (wr_id {}) on QP {:#08x} for a message of {}",
                        facts.length, facts.wr_id, facts.qpn, peer_text(facts));
     case ExplainFacts::kRefused:
-      return formatted("{} of {} octets that {} sent to QP {:#08x}", operation, facts.length,
-                       peer_text(facts), facts.qpn);
+      return formatted("{} of {} bytes that {} sent to QP {:#08x}", operation, facts.length, peer_text(facts),
+                       facts.qpn);
     default:
-      return formatted("{} of {} octets (wr_id {}) from QP {:#08x} to {}", operation, facts.length,
+      return formatted("{} of {} bytes (wr_id {}) from QP {:#08x} to {}", operation, facts.length,
                        facts.wr_id, facts.qpn, peer_text(facts));
   }
 }
@@ -121,7 +121,7 @@ std::string place_text(const ExplainFacts& facts) {
 
 std::string progress_text(const ExplainFacts& facts) {
   if (facts.kind != ExplainFacts::kSend || facts.moved == 0 || facts.moved >= facts.length) return "";
-  return formatted("; {} octets of it had arrived", facts.moved);
+  return formatted("; {} bytes of it had arrived", facts.moved);
 }
 
 // Dropped packets explain silence and repeated NAKs. Name them before anything else to check.

@@ -33,9 +33,9 @@ TEST(FailureSentence, ANakWithItsCode) {
   facts.moved = 4096;
   EXPECT_EQ(
       failure_sentence(facts),
-      "RDMA WRITE of 65536 octets (wr_id 5) from QP 0x030001 to QP 0x040002 at 10.9.0.2 failed with status "
+      "RDMA WRITE of 65536 bytes (wr_id 5) from QP 0x030001 to QP 0x040002 at 10.9.0.2 failed with status "
       "10 (remote access error): the peer answered NAK: remote access error; the answer to PSN 77 was NAK "
-      "code 2; remote address 0x7f0000001000, rkey 0x00001234; 4096 octets of it had arrived. Compare "
+      "code 2; remote address 0x7f0000001000, rkey 0x00001234; 4096 bytes of it had arrived. Compare "
       "remote_addr, rkey and length with the peer's ibv_mr and its rights; `rrdma explain` there names the "
       "cause.");
 }

@@ -31,7 +31,7 @@ struct CaptureOptions {
 };
 
 void tell_result(const CaptureOptions& options, const RecordingResult& result) {
-  std::string text = formatted("{} packets, {} octets written", result.packets, result.octets);
+  std::string text = formatted("{} packets, {} bytes written", result.packets, result.octets);
   if (result.files > 1) text += formatted(" to {} files in turn", result.files);
   text += options.wireshark || options.file == "-"
               ? "\n"

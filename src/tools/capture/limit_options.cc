@@ -49,7 +49,7 @@ Result<link::CaptureLimits, std::string> limits_of(const LimitWords& words) {
     limits.file_octets = octets_of(words.file_size);
     if (limits.file_octets < kFileOctetsMin)
       return Failure{"-C: '" + words.file_size +
-                     "' is no size of a file: write millions of octets, or 64k, 10M, 1G"};
+                     "' is no size of a file: write millions of bytes, or 64k, 10M, 1G"};
   }
   if (limits.files_max != 0 && limits.file_octets == 0)
     return Failure{std::string("-W needs -C: without a size no file is ever full")};

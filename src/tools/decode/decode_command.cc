@@ -92,7 +92,7 @@ wire::Field fields_of(const Numbered& item) {
 
 std::string tree_form(const Numbered& item, const DecodeOptions& options, const wire::Palette& palette) {
   std::string text = line_form(item, palette);
-  text += formatted("    {} octets captured of {}", item.packet.captured_octets, item.packet.original_octets);
+  text += formatted("    {} bytes captured of {}", item.packet.captured_octets, item.packet.original_octets);
   if (!item.interface_name.empty()) text += " on " + printable(item.interface_name);
   text += "\n" + wire::fields_tree(fields_of(item), palette);
   if (options.payload) text += wire::hex_dump(payload_of(item.packet), 6);
@@ -148,7 +148,7 @@ int complain_about_file(const DecodeOptions& options, const wire::CaptureError& 
   std::string sentence = formatted("{}: {}", options.file, wire::describe(error.fault));
   const bool whole_file =
       error.fault == wire::CaptureFault::kEmpty || error.fault == wire::CaptureFault::kForeign;
-  if (!whole_file) sentence += formatted(" (at octet {}, after {} packets)", error.offset, packets);
+  if (!whole_file) sentence += formatted(" (at byte {}, after {} packets)", error.offset, packets);
   return complain(kName, sentence, hint_for(error.fault, file, options.file));
 }
 

@@ -117,7 +117,7 @@ std::optional<Message> message_in(Octets payload) {
 }
 
 std::string region_text(const frames::Region& region) {
-  return formatted("{} octets at 0x{:x}, key 0x{:08x}", region.length, region.address, region.key);
+  return formatted("{} bytes at 0x{:x}, key 0x{:08x}", region.length, region.address, region.key);
 }
 
 std::string_view kind_name(frames::Kind kind) {
@@ -303,8 +303,8 @@ void RpcFrames::add_frame(wire::Field& group, const rpc::detail::Frame& frame, s
   frames::layout_head(shown, frame);
   frames::layout_rest(shown, frame);
   group.add_number("body", "Body", static_cast<std::uint32_t>(body),
-                   frame.kind == frames::Kind::kPack ? "Octets of the frames in it, and of their lengths."
-                                                     : "Octets of the argument, result or item.");
+                   frame.kind == frames::Kind::kPack ? "Bytes of the frames in it, and of their lengths."
+                                                     : "Bytes of the argument, result or item.");
 }
 
 void RpcFrames::add_fields(wire::Field& root, const wire::Dissection& packet, Octets payload) const {

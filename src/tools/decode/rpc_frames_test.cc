@@ -94,7 +94,7 @@ TEST(RpcFrames, AreKnownByTheirHandshake) {
   rpc.learn(req());
   EXPECT_EQ(rpc.line(send(octets), octets), "") << "nobody answered";
   rpc.learn(rep());
-  EXPECT_EQ(rpc.line(send(octets), octets), "rpc CALL 0x00010002 0x0000000000001234, 5 octets");
+  EXPECT_EQ(rpc.line(send(octets), octets), "rpc CALL 0x00010002 0x0000000000001234, 5 bytes");
   wire::Dissection other = send(octets);
   other.transport->headers.bth.destination = wire::Qpn(0x33);
   EXPECT_EQ(rpc.line(other, octets), "") << "another connection";
@@ -118,14 +118,14 @@ TEST(RpcFrames, AreNamed) {
   frame.flags = frames::flag::kOffered;
   frame.offered = {0x1000, 0x77, 4096};
   const Bytes octets = message_of(frame);
-  EXPECT_EQ(rpc.line(send(octets), octets), "rpc CALL 0x00010002 0x9e4f9d29a2d9ee03 (offered), 0 octets");
+  EXPECT_EQ(rpc.line(send(octets), octets), "rpc CALL 0x00010002 0x9e4f9d29a2d9ee03 (offered), 0 bytes");
   frames::Frame reply;
   reply.kind = frames::Kind::kReply;
   reply.call = 0x10002;
   reply.status = 5;
   reply.message = "no such key";
   const Bytes answer = message_of(reply);
-  EXPECT_EQ(rpc.line(send(answer), answer), "rpc REPLY 0x00010002 not found, 0 octets");
+  EXPECT_EQ(rpc.line(send(answer), answer), "rpc REPLY 0x00010002 not found, 0 bytes");
   wire::Field root;
   rpc.add_fields(root, send(answer), answer);
   ASSERT_EQ(root.children.size(), 1U);
@@ -154,11 +154,10 @@ TEST(RpcFrames, ArePacked) {
   const auto length = static_cast<std::uint32_t>(octets.size() - 8);
   std::memcpy(octets.data() + 4, &length, sizeof(length));
   const std::string begin =
-      "rpc PACK of " + wire::octets_text(length) + ": CALL 0x00010002 0x0000000000001234, 5 octets; ";
-  EXPECT_EQ(rpc.line(send(octets), octets),
-            begin + "ITEM 0x00010002, 700 octets; ITEM 0x00010002, 600 octets");
+      "rpc PACK of " + wire::octets_text(length) + ": CALL 0x00010002 0x0000000000001234, 5 bytes; ";
+  EXPECT_EQ(rpc.line(send(octets), octets), begin + "ITEM 0x00010002, 700 bytes; ITEM 0x00010002, 600 bytes");
   EXPECT_EQ(rpc.line(send(octets, wire::Step::kSendFirst), Octets(octets).first(256)),
-            begin + "ITEM 0x00010002, 700 octets");
+            begin + "ITEM 0x00010002, 700 bytes");
   wire::Field root;
   rpc.add_fields(root, send(octets), octets);
   ASSERT_EQ(root.children.size(), 1U);
@@ -182,7 +181,7 @@ TEST(RpcFrames, PiecesAndNoise) {
   Bytes octets = message_of(call(), 3000);
   const Octets first = Octets(octets).first(1024);
   EXPECT_EQ(rpc.line(send(octets, wire::Step::kSendFirst), first),
-            "rpc CALL 0x00010002 0x0000000000001234, 3000 octets");
+            "rpc CALL 0x00010002 0x0000000000001234, 3000 bytes");
   EXPECT_EQ(rpc.line(send(octets), Octets(octets).first(20)), "rpc, cut");
   octets[8] = 99;
   EXPECT_EQ(rpc.line(send(octets), octets), "rpc, no frame");

@@ -62,7 +62,7 @@ constexpr Topic kTopics[] = {
            "UD：最多为路径 MTU（见 `rrdma devices`）；其他类型：2 GiB。"}}}),
     about(Cause::kReceiveBufferTooSmall, "receive buffer too small",
           {"The message is longer than the receive request that it met.", "消息比所匹配的接收请求长。"},
-          {{{"Post larger receives; on UD add 40 octets for the GRH.",
+          {{{"Post larger receives; on UD add 40 bytes for the GRH.",
              "投递更大的接收缓冲区；UD 要加 40 字节 GRH。"}}}),
     about(Cause::kOperationNotAllowed, "operation not allowed",
           {"The operation is not allowed on this queue pair.", "该队列对不允许这个操作。"},

@@ -36,7 +36,7 @@ constexpr Topic kTopics[] = {
       "本端长度错误：收到的消息放不进所匹配的接收请求，或者发送的消息超过了允许的长度。"},
      {{{"The receive request is smaller than the message that the peer sent.",
         "接收请求的缓冲区小于对端发来的消息。"},
-       {"On a UD queue pair the receive buffer lacks the 40 octets for the GRH.",
+       {"On a UD queue pair the receive buffer lacks the 40 bytes for the GRH.",
         "UD 队列对的接收缓冲区没有为 GRH 预留 40 字节。"},
        {"A UD message is longer than the path MTU.", "UD 消息超过了路径 MTU。"}}},
      {{{"Compare sg_list lengths of ibv_post_recv with what the peer sends; for UD add 40.",

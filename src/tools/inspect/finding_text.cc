@@ -84,7 +84,7 @@ Title title_of(const CaptureFinding& finding) {
           true,
           formatted("{} packets are wrong (ICRC or headers)", n),
           formatted("{} 个包有错误（ICRC 或头部）", n),
-          {"Receivers drop such packets without a word. Octets were changed on the way, or the sender is at "
+          {"Receivers drop such packets without a word. Bytes were changed on the way, or the sender is at "
            "fault.",
            "接收方会直接丢弃这类包。途中字节被改变，或发送方有错误。"}};
 }

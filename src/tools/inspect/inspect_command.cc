@@ -51,7 +51,7 @@ bool judge_files(const Analysis& analysis) {
   }
   if (analysis.truncated)
     complain(kName, formatted("only the first {} RoCE packets are shown", analysis.columns.size()),
-             "--packets allows more; each costs about 200 octets of memory");
+             "--packets allows more; each costs about 200 bytes of memory");
   return any;
 }
 
@@ -61,7 +61,7 @@ int write_file(const std::string& name, const Analysis& analysis, const std::str
   file.close();
   if (!file)
     return complain(kName, formatted("{}: cannot write it: {}", printable(name), std::strerror(errno)), "");
-  std::cerr << formatted("{}: {} packets of {} connections, {} octets written\n", name,
+  std::cerr << formatted("{}: {} packets of {} connections, {} bytes written\n", name,
                          analysis.columns.size(), analysis.connections.size(), octets.size());
   return kExitSuccess;
 }

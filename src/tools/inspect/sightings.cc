@@ -155,7 +155,7 @@ std::string read_file(const CaptureInput& input, std::uint16_t index, std::uint6
     auto next = reader->next();
     note.left_out = reader->left_out();
     take_events(*reader, index, into);
-    if (!next) return formatted("{} (at octet {})", wire::describe(next.error().fault), next.error().offset);
+    if (!next) return formatted("{} (at byte {})", wire::describe(next.error().fault), next.error().offset);
     if (!*next) break;
     const wire::CapturedPacket& captured = **next;
     ++note.packets;

@@ -25,7 +25,7 @@ constexpr std::string_view kHelp =
     "  ?      this help\n"
     "\n"
     "Columns\n"
-    "  TX RX     messages, and octets (B), sent and received in a second\n"
+    "  TX RX     messages, and bytes (B), sent and received in a second\n"
     "  RESENT    packets sent again    RNR  the peer had no receive posted\n"
     "  ERR       requests that failed: `rrdma explain` says why\n"
     "RESENT, RNR and ERR count since the program began. Narrow terminals\n"

@@ -182,7 +182,7 @@ RRDMA_VERBS int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv
   // Not wc->sl: in the completion that field holds the kind of packet, and RoCE has no service levels.
   Route route;
   if ((wc->wc_flags & IBV_WC_GRH) == 0 || grh == nullptr || !read_route(*grh, route)) {
-    host::fail(EINVAL, kCall, "the completion has no GRH: pass the first 40 octets of the receive buffer.");
+    host::fail(EINVAL, kCall, "the completion has no GRH: pass the first 40 bytes of the receive buffer.");
     return -1;
   }
   const int index = find_gid_index(*own(context).nic_device, route.destination);
