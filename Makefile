@@ -119,26 +119,26 @@ qemu := $(if $(filter x86_64,$(shell uname -m)),:qemu-system-x86,:qemu-system-ar
 interop: ## run the matrix against the Linux kernel's rxe (6.1 and 6.12, QEMU); report in build/interop
 	@$(need) build test interop $(qemu)
 	@$(interop_build)
-	@python3 tests/interop/interop.py
+	@python3 tests/interop/rxe/interop.py
 
 interop-quick: ## the same in a few minutes: one kernel, IPv4, no loss
 	@$(need) build test interop $(qemu)
 	@$(interop_build)
-	@python3 tests/interop/interop.py --quick
+	@python3 tests/interop/rxe/interop.py --quick
 
 test-inspector: ## look at `rrdma inspect` with a real browser (chromium, npm); screenshots in build/inspector
 	@$(need) build test inspector
 	@command -v npm >/dev/null || $(need) :npm
 	@$(call build,dev,products)
 	@cd inspector && npm ci --no-audit --no-fund --silent && npm run --silent check
-	@python3 -B tests/inspector/inspector_test.py build/bin/rrdma build/inspector
+	@python3 -B tests/tools/inspector/inspector_test.py build/bin/rrdma build/inspector
 
 bench-inspector: ## what it costs programs to be watched by `rrdma inspect` in a browser
 	@$(need) build test inspector
 	@command -v npm >/dev/null || $(need) :npm
 	@$(call build,release,products)
 	@cd inspector && npm ci --no-audit --no-fund --silent
-	@python3 -B tests/inspector/cost.py build-release/bin/rrdma
+	@python3 -B tests/tools/inspector/cost.py build-release/bin/rrdma
 
 coverage: ## run the tests with line counters; report in build-coverage/coverage/index.html
 	@$(need) build test coverage
@@ -160,7 +160,7 @@ format: ## rewrite the C++ sources with clang-format
 
 tidy: ## check the style rules and run clang-tidy
 	@$(need) build format
-	@python3 tests/tidy/tidy.py --root .
+	@python3 tests/house/tidy/tidy.py --root .
 	@scripts/build clang --configure-only
 	@git ls-files 'src/*.cc' | grep -v _test.cc | xargs -P $(JOBS) -n 4 clang-tidy-14 -p build-clang --quiet
 

@@ -12,7 +12,7 @@
 
 #include "bench/comm/bench.h"
 #include "rrdma/comm/comm.h"
-#include "tests/comm/counted_allocations.h"
+#include "tests/libraries/comm/counted_allocations.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // What the page shows, as JSON on standard output: node test/page.mjs COMMAND ADDRESS [FOLDER]. The judge is
-// tests/inspector/inspector_test.py.
+// tests/tools/inspector/inspector_test.py.
 import puppeteer from "puppeteer-core";
 import { launch, open } from "./browser.mjs";
 

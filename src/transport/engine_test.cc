@@ -1,5 +1,5 @@
 // Two engines back to back: frames of one are parsed and handed to the other, in order and without loss. The swarm
-// (tests/swarm) covers loss, duplication and reordering.
+// (tests/engine/swarm) covers loss, duplication and reordering.
 #include "transport/engine.h"
 
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 //   events               raised
 //
 // So a program may end as soon as an event wakes it: its peer has the ACK. The code is a template, so that the same steps
-// run in a process and in the model of programs that end (tests/endings).
+// run in a process and in the model of programs that end (tests/programs/endings).
 //
 // Threads: under the lane's lock.
 #pragma once

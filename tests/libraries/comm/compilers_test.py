@@ -1,0 +1,65 @@
+# Builds a program against the built libraries with every C++ compiler of this machine, and with two of them at once:
+# coroutines of different compilers must work together. Arguments: the command, the folder of the libraries, the
+# source folder.
+import itertools
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "tools/commands"))
+import surroundings
+
+RRDMA, LIBRARIES, SOURCES = sys.argv[1:4]
+OLDEST = {"g++": 12, "clang++": 14}
+
+
+def compilers():
+    """The compilers that know C++20 coroutines, one for each version."""
+    found = {}
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for program in sorted(pathlib.Path(folder).glob("*")) if pathlib.Path(folder).is_dir() else []:
+            kind = re.fullmatch(r"(g\+\+|clang\+\+)(-\d+)?", program.name)
+            if not kind:
+                continue
+            said = subprocess.run([program, "-dumpfullversion" if kind[1] == "g++" else "-dumpversion"], capture_output=True, text=True).stdout.strip()
+            if said and int(said.split(".")[0]) >= OLDEST[kind[1]]:
+                found.setdefault((kind[1], said), str(program))
+    return {f"{kind} {version}": program for (kind, version), program in found.items()}
+
+
+COMPILERS = compilers()
+
+
+def output(*words, **rest):
+    done = subprocess.run(words, capture_output=True, text=True, **rest)
+    assert done.returncode == 0, f"{words}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+class Mixed(unittest.TestCase):
+    def test_every_pair_of_compilers(self):
+        with tempfile.TemporaryDirectory(prefix="rrdma-compilers.") as folder:
+            objects = {}
+            for (name, compiler), part in itertools.product(COMPILERS.items(), ("main", "service")):
+                objects[name, part] = f"{folder}/{part} {name}.o"
+                output(compiler, "-std=c++20", "-O1", f"-I{SOURCES}/include", "-c", HERE / f"compilers/{part}.cc", "-o", objects[name, part])
+            for main, service in itertools.product(COMPILERS, COMPILERS):
+                with self.subTest(main=main, service=service):
+                    program = f"{folder}/program"
+                    output(COMPILERS[main], objects[main, "main"], objects[service, "service"], "-o", program,
+                           f"-L{LIBRARIES}", f"-Wl,-rpath,{LIBRARIES}", "-lrrdma-rpc", "-lrrdma-comm", "-pthread")
+                    self.assertEqual(output(RRDMA, "run", "--", program, timeout=60), "all coroutines ran\n")
+
+
+if __name__ == "__main__":
+    if len(COMPILERS) < 2:
+        print(f"a second C++ compiler is missing; found: {', '.join(COMPILERS) or 'none'}")
+        sys.exit(surroundings.SKIPPED)
+    surroundings.enter()
+    surroundings.make_pair()
+    unittest.main(argv=sys.argv[:1], verbosity=2)
