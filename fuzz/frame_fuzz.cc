@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "wire/packet_dissection.h"
-#include "wire/packet_fields.h"
-#include "wire/printer.h"
+#include "dissection/packet_dissection.h"
+#include "dissection/packet_fields.h"
+#include "dissection/printer.h"
 #include "wire/roce_packet.h"
 
 namespace {

@@ -6,10 +6,10 @@
 #include "base/assert.h"
 #include "cost.h"
 #include "input.h"
+#include "inspect/analysis.h"
+#include "inspect/capture_image.h"
+#include "inspect/perfetto.h"
 #include "tools/decode/connections.h"
-#include "tools/inspect/analysis.h"
-#include "tools/inspect/capture_image.h"
-#include "tools/inspect/perfetto.h"
 
 using namespace rrdma;
 using namespace rrdma::tools;

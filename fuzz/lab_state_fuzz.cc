@@ -1,5 +1,5 @@
-// The files of a lab: the state that commands in the lab read, and the topology that a user writes. From any text, every
-// link of the parsed topology has two nodes, and the topology is the same after it is written and read again.
+// The files of a lab: the state that commands in the lab read, and the topology that a user writes. From any text,
+// every link of the parsed topology has two nodes, and the topology is the same after it is written and read again.
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <unistd.h>
@@ -10,8 +10,8 @@
 #include "base/assert.h"
 #include "base/owned_fd.h"
 #include "cost.h"
-#include "tools/lab/picture.h"
-#include "tools/lab/topology.h"
+#include "lab/picture.h"
+#include "lab/topology.h"
 
 using namespace rrdma;
 using namespace rrdma::tools;

@@ -1,10 +1,10 @@
-// A capture as the tool delivers it (src/tools/inspect/capture_image.h): columns of numbers, sorted by time.
+// A capture as the tool delivers it (src/inspect/capture_image.h): columns of numbers, sorted by time.
 
 import type { Bilingual } from "./text";
 
 export const none = 0xffffffff;
 
-// Bits of `marks`. Keep in sync with src/tools/inspect/analysis.h.
+// Bits of `marks`. Keep in sync with src/inspect/analysis.h.
 export const Mark = {
   fromB: 1, request: 2, endsMessage: 4, ackRequest: 8, repeat: 16, nak: 32, rnr: 64, lost: 128,
   bad: 256, remark: 512, gap: 1024, congestion: 2048,

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "wire/printer.h"
+#include "dissection/printer.h"
 #include "wire/roce_packet.h"
 
 namespace rrdma::sim {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "dissection/printer.h"
 #include "wire/pcapng_writer.h"
-#include "wire/printer.h"
 #include "wire/roce_packet.h"
 #include "wire/transport_packet.h"
 

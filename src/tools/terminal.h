@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "wire/printer.h"
+#include "dissection/printer.h"
 
 namespace rrdma::tools {
 

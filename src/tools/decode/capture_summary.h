@@ -8,10 +8,10 @@
 #include <string>
 #include <tuple>
 
+#include "dissection/packet_dissection.h"
+#include "dissection/printer.h"
 #include "wire/gid.h"
 #include "wire/numbers.h"
-#include "wire/packet_dissection.h"
-#include "wire/printer.h"
 
 namespace rrdma::tools {
 

@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "dissection/packet_dissection.h"
 #include "wire/gid.h"
 #include "wire/numbers.h"
-#include "wire/packet_dissection.h"
 
 namespace rrdma::tools {
 

@@ -6,6 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
+#include "dissection/packet_dissection.h"
+#include "dissection/packet_fields.h"
+#include "dissection/printer.h"
 #include "tools/commands.h"
 #include "tools/decode/capture_summary.h"
 #include "tools/decode/connections.h"
@@ -16,10 +19,7 @@
 #include "tools/file_octets.h"
 #include "tools/interrupt.h"
 #include "tools/terminal.h"
-#include "wire/packet_dissection.h"
-#include "wire/packet_fields.h"
 #include "wire/pcap_reader.h"
-#include "wire/printer.h"
 
 namespace rrdma::tools {
 namespace {

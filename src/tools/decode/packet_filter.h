@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/result.h"
+#include "dissection/packet_dissection.h"
 #include "wire/numbers.h"
-#include "wire/packet_dissection.h"
 
 namespace rrdma::tools {
 

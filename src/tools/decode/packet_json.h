@@ -1,11 +1,11 @@
-// The JSON form of a packet: its field tree (wire/packet_fields.h) as one object. Groups become objects,
+// The JSON form of a packet: its field tree (dissection/packet_fields.h) as one object. Groups become objects,
 // 64-bit numbers become strings "0x…". rrdma-decode(1) documents the keys.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "wire/packet_field.h"
+#include "dissection/packet_field.h"
 
 namespace rrdma::tools {
 

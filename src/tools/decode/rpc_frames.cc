@@ -6,12 +6,12 @@
 #include <functional>
 
 #include "base/format.h"
+#include "dissection/packet_fields.h"
 #include "lib/rpc/frame_layout.h"
 #include "rrdma/rpc/method.h"
 #include "rrdma/rpc/status.h"
 #include "tools/terminal.h"
 #include "wire/cm_ip_header.h"
-#include "wire/packet_fields.h"
 
 namespace rrdma::tools {
 namespace {

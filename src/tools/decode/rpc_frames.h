@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/octets.h"
+#include "dissection/packet_dissection.h"
+#include "dissection/packet_field.h"
 #include "lib/rpc/frame.h"
 #include "tools/decode/connections.h"
-#include "wire/packet_dissection.h"
-#include "wire/packet_field.h"
 
 namespace rrdma::tools {
 

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <random>
 
+#include "dissection/packet_fields.h"
 #include "lib/rpc/frame.h"
 #include "wire/cm_ip_header.h"
-#include "wire/packet_fields.h"
 
 namespace rrdma::tools {
 namespace {

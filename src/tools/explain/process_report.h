@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "dissection/printer.h"
 #include "host/explain_log.h"
 #include "tools/explain/catalogue.h"
-#include "wire/printer.h"
 
 namespace rrdma::tools {
 

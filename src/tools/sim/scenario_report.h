@@ -4,9 +4,9 @@
 #include <string>
 
 #include "base/result.h"
+#include "dissection/printer.h"
 #include "sim/scenario.h"
 #include "tools/sim/sim_plan.h"
-#include "wire/printer.h"
 
 namespace rrdma::tools {
 

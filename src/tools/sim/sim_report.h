@@ -3,9 +3,9 @@
 
 #include <string>
 
+#include "dissection/printer.h"
 #include "sim/exchange.h"
 #include "tools/sim/sim_plan.h"
-#include "wire/printer.h"
 
 namespace rrdma::tools {
 

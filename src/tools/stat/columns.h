@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "dissection/printer.h"
 #include "tools/stat/observation.h"
 #include "tools/text_layout.h"
-#include "wire/printer.h"
 
 namespace rrdma::tools {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "dissection/printer.h"
 #include "tools/stat/observation.h"
-#include "wire/printer.h"
 
 namespace rrdma::tools {
 

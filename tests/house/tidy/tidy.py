@@ -256,7 +256,7 @@ def check_named(root, paths, rules):
             yield Finding("tests/house/tidy/rules.toml", 1, "named", f"layer {name}: there is no such folder")
     for document in [path for path in paths if path.endswith(".md") and within(path, rule["documents"])]:
         text = (Path(root) / document).read_text(encoding="utf-8")
-        for match in re.finditer(r"\bbase\s+<[^`]*?\btools\b", text):
+        for match in re.finditer(r"\bbase\s+<[^`]*?\btools\b(?:\s+<\s+\{[^}]*\})?", text):
             if " ".join(match.group(0).split()) != rule["layer_line"]:
                 yield Finding(document, text.count("\n", 0, match.start()) + 1, "named", f"the layers are {rule['layer_line']}")
         for number, line in enumerate(text.splitlines(), 1):

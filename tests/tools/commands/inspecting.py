@@ -56,7 +56,7 @@ class Inspector:
         return body
 
     def header(self):
-        """The JSON before the columns; see src/tools/inspect/capture_image.h."""
+        """The JSON before the columns; see src/inspect/capture_image.h."""
         image = self.inside("capture")
         length = struct.unpack_from("<I", image, 8)[0]
         return json.loads(image[12:12 + length])

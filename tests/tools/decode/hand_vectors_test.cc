@@ -13,7 +13,7 @@
 #include <cstring>
 #include <vector>
 
-#include "wire/packet_dissection.h"
+#include "dissection/packet_dissection.h"
 #include "wire/roce_packet.h"
 #include "wire/transport_packet.h"
 
