@@ -1,7 +1,7 @@
 // Two Endpoints of the connection manager, their owners and a hostile network, all driven by the input: calls
 // in any order with any ID, jumps of time, and MADs that are delivered, duplicated, corrupted, forged or sent
-// from a wrong address. Bounds hold at all times, and nothing is left after everything was destroyed. A REQ of a stranger
-// ends no connection, and neither does one in the name of a peer that answers.
+// from a wrong address. Bounds hold at all times, and nothing is left after everything was destroyed. A REQ of a
+// stranger ends no connection, and neither does one in the name of a peer that answers.
 #include <array>
 #include <cstdint>
 #include <optional>

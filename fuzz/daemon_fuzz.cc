@@ -1,8 +1,8 @@
 // A daemon's dispatch and clients of two users, all driven by the input: connections that come and go,
-// greetings, and messages of every kind in any order (also of the connection manager, of captures, of fault rules and of
-// recognition), valid or corrupted, with or without descriptors and pages. The parts of the daemon are assembled as in
-// main.cc, without the network. Nothing ends the daemon, one message costs little, the shares add up, and nothing is held
-// after all clients have gone.
+// greetings, and messages of every kind in any order (also of the connection manager, of captures, of fault rules and
+// of recognition), valid or corrupted, with or without descriptors and pages. The parts of the daemon are assembled
+// as in main.cc, without the network. Nothing ends the daemon, one message costs little, the shares add up, and
+// nothing is held after all clients have gone.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
-// Two reads of one table whose rows change in between. The initiator maps a region of its target (this same process) and
-// uses it while the input writes into the rows as a hostile target can: with a new sequence or without one, into lengths,
-// addresses, rights and files. The target proves that operations read and write only the target's own file, wherever the
-// rows point, and that none costs more than a copy.
+// Two reads of one table whose rows change in between. The initiator maps a region of its target (this same process)
+// and uses it while the input writes into the rows as a hostile target can: with a new sequence or without one, into
+// lengths, addresses, rights and files. The target proves that operations read and write only the target's own file,
+// wherever the rows point, and that none costs more than a copy.
 #include <linux/memfd.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -101,8 +101,8 @@ bool is_own_user(const PeerIdentity& peer) {
 
 namespace {
 
-// The owner of the namespace below ours that holds `user_namespace`, or holds one that does; nothing where the kernel does
-// not let us look (it wants the right to trace the process).
+// The owner of the namespace below ours that holds `user_namespace`, or holds one that does; nothing where the kernel
+// does not let us look (it wants the right to trace the process).
 std::optional<uid_t> owner_of(const std::string& user_namespace) {
   constexpr int kDepthMax = 33;  // the kernel allows 32
   OwnedFd at(raw::open(user_namespace.c_str(), O_RDONLY | O_CLOEXEC));

@@ -42,9 +42,9 @@ struct PeerIdentity {
 // The peer is provably the user of this process.
 [[nodiscard]] bool is_own_user(const PeerIdentity& peer);
 
-// The account that is charged for the peer's share: its user. A user of another user namespace is charged to the owner of
-// that namespace, because one user may have thousands of subordinate uids. If the owner cannot be found, all such users
-// are charged together, as kUnknownAccount.
+// The account that is charged for the peer's share: its user. A user of another user namespace is charged to the
+// owner of that namespace, because one user may have thousands of subordinate uids. If the owner cannot be found, all
+// such users are charged together, as kUnknownAccount.
 inline constexpr uid_t kUnknownAccount = static_cast<uid_t>(-2);
 [[nodiscard]] uid_t account_of(const PeerIdentity& peer);
 

@@ -223,8 +223,8 @@ struct RequestSlot {
 };
 
 // Descriptors: one socket for each family in `families`, IPv4 first. The program may only receive from them; it must
-// not send, connect, join or attach anything. `relayed`: the daemon keeps these sockets. There is one unix socket instead,
-// and the daemon passes on to it what they receive (link/udp/envelope.h).
+// not send, connect, join or attach anything. `relayed`: the daemon keeps these sockets. There is one unix socket
+// instead, and the daemon passes on to it what they receive (link/udp/envelope.h).
 struct SlotGranted {
   static constexpr MessageType kType = MessageType::kSlotGranted;
   Slot slot = 0;

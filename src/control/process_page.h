@@ -241,8 +241,8 @@ struct QpSnapshot {
   QpLevels levels;
 };
 
-// A reader's view of a page that another process wrote. Offsets are our own; each value is copied once. The view reads with
-// system calls and maps nothing: touching an unwritten page of a memfd would charge it to the reader.
+// A reader's view of a page that another process wrote. Offsets are our own; each value is copied once. The view
+// reads with system calls and maps nothing: touching an unwritten page of a memfd would charge it to the reader.
 class ProcessPageView {
  public:
   // Refuses anything but a sealed page of this version. Keeps its own descriptor.

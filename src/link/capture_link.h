@@ -5,8 +5,8 @@
 //
 // Sent frames get the time of the flush that sends them; until then they wait as finished packets.
 //
-// With `write_through`, a packet that ends or answers a message is in the file before it takes effect. So the capture of a
-// killed program is complete. Other packets are written with the next such packet, or within kWriteOut.
+// With `write_through`, a packet that ends or answers a message is in the file before it takes effect. So the capture
+// of a killed program is complete. Other packets are written with the next such packet, or within kWriteOut.
 //
 // A comment on a packet names the faults injected into it, "fault: drop (rule 2)". A dropped packet is recorded like
 // the others, so it leaves no gap.

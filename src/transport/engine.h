@@ -115,8 +115,8 @@ class Engine {
   // Completion events may be held until the received packets are answered.
   [[nodiscard]] objects::HeldEvents& held_events() { return core_.held_events; }
 
-  // The process behind this QP's peer is gone (same host). `answer` names the last message that it delivered. That message
-  // and all earlier ones are acknowledged.
+  // The process behind this QP's peer is gone (same host). `answer` names the last message that it delivered. That
+  // message and all earlier ones are acknowledged.
   void handle_last_answer(QueuePair& qp, const wire::LastAnswer& answer, Instant now);
   // The peer's process on this host is gone: outstanding requests fail at once.
   void peer_gone(QueuePair& qp, Instant now);

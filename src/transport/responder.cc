@@ -354,8 +354,9 @@ void Responder::send_nak(const Verdict& verdict) {
   answer(static_cast<std::uint8_t>(wire::kSyndromeNakBase | static_cast<std::uint8_t>(verdict.nak)), psn);
 }
 
-// IBTA class J: the SEND arrived, and only its invalidation failed. That is this side's error alone: the requester gets its
-// ACK and no NAK, the receive request ends in error, and with it this QP. rxe does the same (RESPST_ERR_INVALIDATE_RKEY).
+// IBTA class J: the SEND arrived, and only its invalidation failed. That is this side's error alone: the requester
+// gets its ACK and no NAK, the receive request ends in error, and with it this QP. rxe does the same
+// (RESPST_ERR_INVALIDATE_RKEY).
 void Responder::end_after(const TransportPacket& packet, const Verdict& verdict) {
   fail_receive(verdict);
   resp_.expected = resp_.expected + qp_.packets_of(packet.payload.size());

@@ -62,8 +62,8 @@ class Responder {
   void give_up_message();
 
   void answer(std::uint8_t syndrome, wire::Psn psn);
-  // All packets up to `last` are delivered. Written before the program can see the message. The program may end at once,
-  // and its peer or the daemon then uses this answer (wire/last_answer.h).
+  // All packets up to `last` are delivered. Written before the program can see the message. The program may end at
+  // once, and its peer or the daemon then uses this answer (wire/last_answer.h).
   void write_last_answer(wire::Psn last, std::uint32_t msn);
   void fail_receive(const Verdict& verdict);
   static objects::Status status_of_receive(const Verdict& verdict);

@@ -54,7 +54,8 @@ static_assert(sizeof(DirectionControl) == 512);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               std::atomic<std::uint32_t>::is_always_lock_free);
 
-// The last answer of a QP, of the side that writes it; the other side reads it when this one is gone. A row stays readable after its QP is destroyed, until another QP takes it.
+// The last answer of a QP, of the side that writes it; the other side reads it when this one is gone. A row stays
+// readable after its QP is destroyed, until another QP takes it.
 struct AnswerRow {
   std::atomic<std::uint32_t> qpn;  // 0: none yet
   std::uint32_t reserved;

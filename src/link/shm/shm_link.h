@@ -57,8 +57,8 @@ class ShmLink final : public Link, public objects::DirectAccess {
   [[nodiscard]] bool served(std::uint32_t peer) const;
   [[nodiscard]] std::size_t channel_count() const { return ports_.size(); }
 
-  // The place for the last answer of a QP that is connected through this channel; null: none. Valid until the channel is
-  // removed; after release_answer() another QP may get the place.
+  // The place for the last answer of a QP that is connected through this channel; null: none. Valid until the channel
+  // is removed; after release_answer() another QP may get the place.
   [[nodiscard]] std::atomic<std::uint64_t>* claim_answer(std::uint32_t peer, wire::Qpn qpn);
   void release_answer(std::uint32_t peer, wire::Qpn qpn);
   // The last answer of a QP of the process behind this channel. Searches all channels to that process.

@@ -88,9 +88,9 @@ class Lane final : private transport::EventSink, private Duty {
   void send_held() { progress_.send_held(); }
   void publish_sums() { publisher_.publish_sums(engine_, links_.all()); }
 
-  // Ends the lane, however the program ends: sends delayed answers, publishes counters, writes captures. Answers are not
-  // delayed afterwards. False: the lock was not free in time, or the caller holds it. Peers then learn from the last
-  // answers which messages were delivered (wire/last_answer.h).
+  // Ends the lane, however the program ends: sends delayed answers, publishes counters, writes captures. Answers are
+  // not delayed afterwards. False: the lock was not free in time, or the caller holds it. Peers then learn from the
+  // last answers which messages were delivered (wire/last_answer.h).
   bool end(Duration patience);
   // May block (asks the daemon, creates a shared-memory channel). REQUIRES: the lock is not held.
   Result<objects::Path, Problem> resolve(const host::Device& device, const PathRequest& request);

@@ -18,6 +18,7 @@ import prose
 import shapes
 
 CODE = {".h", ".cc", ".c", ".hpp", ".cpp"}
+SOURCES = (".cc", ".h", ".py", ".ts", ".lua", ".cmake")  # documents name them by the end of their path
 TEXT = CODE | {".md", ".txt", ".cmake", ".py", ".sh", ".json", ".toml", ".yml", ".yaml", ".map", ".service", ""}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TOKEN = re.compile(
@@ -205,6 +206,15 @@ def check_prose(path, source, rules):
                 yield Finding(path, number, f"prose.{rule['name']}", f"`{match.group(0).strip()}`: {rule['why']}")
 
 
+def check_columns(path, source, rules):
+    """clang-format wraps code, but leaves comments as they are."""
+    rule = rules["columns"]
+    if within(path, rule["in"]):
+        for number, line in enumerate(source.splitlines(), 1):
+            if len(line) > rule["max"] and "//" in line:
+                yield Finding(path, number, "columns", f"{len(line)} columns, at most {rule['max']}")
+
+
 def check_shapes(path, code, rules):
     """Classes with few bases, functions that fit a screen; production code only."""
     rule = rules["shapes"]
@@ -264,8 +274,11 @@ def check_named(root, paths, rules):
                 if targets is not None and target not in targets:
                     yield Finding(document, number, "named", f"make {target}: the Makefile has no such target")
             for path in re.findall(r"`((?:src|tests|docs|scripts|cmake|bench|lib|include|packaging|fuzz|examples)/[\w./-]*)`", line):
-                if path.rstrip("/") not in folders and path not in paths:
+                if not path.endswith(SOURCES) and path.rstrip("/") not in folders and path not in paths:
                     yield Finding(document, number, "named", f"{path} does not exist")
+            for path in re.findall(r"`([\w./-]+)`", line):
+                if path.endswith(SOURCES) and path not in rule["foreign"] and not any(known == path or known.endswith("/" + path) for known in paths):
+                    yield Finding(document, number, "named", f"{path} is no file of the tree")
     if rule["table_in"] in paths:
         text = (Path(root) / rule["table_in"]).read_text(encoding="utf-8")
         named = {row.rstrip("/") for row in re.findall(r"^\| `(src/[\w/]+)`", text, re.MULTILINE)}
@@ -367,6 +380,7 @@ def check_tree(root, rules):
         findings += check_words(path, code, rules)
         findings += check_names(path, code, rules)
         findings += check_size(path, source, rules)
+        findings += check_columns(path, source, rules)
         findings += check_shapes(path, code, rules)
         findings += check_test_names(path, code, rules)
         findings += check_head(path, source, rules, known)

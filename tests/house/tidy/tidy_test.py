@@ -105,6 +105,11 @@ class Tree(unittest.TestCase):
         self.assertEqual(self.findings({"src/wire/a.h": HEAD + "\n" * limit}), ["size"])
         self.assertEqual(self.findings({"src/wire/a.h": HEAD, "src/wire/a_test.cc": "\n" * (limit + 1)}), [])
 
+    def test_columns(self):
+        limit = RULES["columns"]["max"]
+        self.assertEqual(self.findings({"src/wire/a.h": HEAD + "// " + "x" * (limit - 3) + "\n"}), [])
+        self.assertEqual(self.findings({"src/wire/a.h": HEAD + "// " + "x" * (limit - 2) + "\n"}), ["columns"])
+
     def test_head(self):
         limit = RULES["head"]["max_lines"]
         self.assertEqual(self.findings({"src/wire/a.h": "#pragma once\n"}), ["head"])
@@ -205,9 +210,9 @@ class Tree(unittest.TestCase):
         table = "".join(f"| `src/{layer}/` | x |\n" for layer in RULES["layers"] if "/" not in layer)
         tree = {**folders, "Makefile": "build: x\n", "ARCHITECTURE.md": table}
         self.assertEqual(self.findings(tree), [])
-        self.assertEqual(self.findings({**tree, "ARCHITECTURE.md": table + "`make build`, `src/base/a.h`, `tests/`, src/nowhere"}), ["named"])
+        self.assertEqual(self.findings({**tree, "ARCHITECTURE.md": table + "`make build`, `src/base/a.h`, `base/a.h`, `verbs.h`, `tests/`, src/nowhere"}), ["named"])
         self.assertEqual(self.findings({**tree, "ARCHITECTURE.md": table + RULES["named"]["layer_line"] + "\n"}), [])
-        for wrong in "base < wire < tools", "`base < wire\n  < tools`", "`make nothing`", "    make nothing", "`src/base/b.h`", "| `src/gone/` | x |":
+        for wrong in "base < wire < tools", "`base < wire\n  < tools`", "`make nothing`", "    make nothing", "`src/base/b.h`", "`b.cc`", "`nowhere/a.h`", "| `src/gone/` | x |":
             self.assertEqual(self.findings({**tree, "ARCHITECTURE.md": table + wrong + "\n"}), ["named"], wrong)
         self.assertEqual(self.findings({**tree, "ARCHITECTURE.md": table.replace("| `src/base/` | x |\n", "")}), ["named"])
         self.assertEqual(self.findings({name: text for name, text in tree.items() if not name.startswith("src/sim/")} |

@@ -1,5 +1,5 @@
-// endings: servers that end, one after the other, right after the last message of a client that lives on. The client must
-// get an ACK for every message that a server's program has seen, and for no message that was not delivered. The
+// endings: servers that end, one after the other, right after the last message of a client that lives on. The client
+// must get an ACK for every message that a server's program has seen, and for no message that was not delivered. The
 // supervisor (this process) never opens a device, so its children start without RRDMA state.
 //
 //   endings [--ways=NAME,...] [--rounds=N,...] [--events] [--connections=N] [--runs=N] [--random] [--capture=FOLDER]

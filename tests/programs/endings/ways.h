@@ -11,8 +11,8 @@ namespace endings {
 [[nodiscard]] const std::vector<std::string>& ways();
 // Installs the signal handlers of a way. Call it before the program opens a device.
 void prepare_to_leave(std::string_view way);
-// Ends the process in this way. Returns for "fork" and "dlclose" only: after those the program goes on. "pthread_exit" ends
-// the calling thread.
+// Ends the process in this way. Returns for "fork" and "dlclose" only: after those the program goes on.
+// "pthread_exit" ends the calling thread.
 void leave(std::string_view way);
 
 }  // namespace endings

@@ -91,8 +91,8 @@ TEST(SharedPort, TheAdministratorMayTrustAllUsers) {
       Privilege::kRoot);
 }
 
-// A program that keeps the descriptors of a slot after releasing it must not read the packets of the next holder. A program
-// that misuses its descriptors in every known way must not stop the packets of others.
+// A program that keeps the descriptors of a slot after releasing it must not read the packets of the next holder. A
+// program that misuses its descriptors in every known way must not stop the packets of others.
 TEST(SharedPort, DescriptorsOfAFormerHolderReachNobody) {
   in_own_network(
       [] {

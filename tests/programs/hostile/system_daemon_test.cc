@@ -1,5 +1,5 @@
-// One user of a system daemon against the others: descriptors that close slowly, pages that grow when they are read, work
-// without end, rights that were given up, and things of which there is one for all.
+// One user of a system daemon against the others: descriptors that close slowly, pages that grow when they are read,
+// work without end, rights that were given up, and things of which there is one for all.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
