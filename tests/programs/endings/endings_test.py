@@ -2,18 +2,25 @@
 program saw is acknowledged, each acknowledged message was delivered, and a capture has every packet."""
 
 import contextlib
+import itertools
 import pathlib
+import re
 import struct
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "programs/process"))
-from surroundings import LINKS, Host, ProcessTest, Stage, amount, main, report  # noqa: E402
+from surroundings import LINKS, Host, ProcessTest, Settings, Stage, amount, main, report  # noqa: E402
 
 SEND_ONLY, ACKNOWLEDGE = 0x04, 0x11
 MODES = {"events": ["--events"], "polling": []}
+PAIRS = 8  # at a time: a pair mostly waits
 # A network and shared memory.
 BOTH = ("udp", "direct")
+# As in ways.cc.
+WAYS = ("exit", "_exit", "quick_exit", "raw_exit", "kill", "term", "term_polling", "fork", "orphan", "exec", "pthread_exit", "dlclose",
+        "segv", "abort")
 # In these ways the lanes end before the program: its own last ACK is in the capture, too.
 ORDERLY = ("exit", "_exit", "quick_exit", "term", "pthread_exit")
 
@@ -30,55 +37,91 @@ def busy_processes(count):
             process.wait()
 
 
+class Matrix:
+    """The cells of one test: way × link × mode × rounds. Several programs run at a time, each in a host of its own."""
+
+    CELL = re.compile(r"^(\S+) (\d+): failed (\d+) of (\d+), slowest acknowledgement (\d+) us(.*)$", re.M)
+
+    def __init__(self):
+        self.hosts = [Host() for _ in range(PAIRS)]
+        self.cells, self.broken = {}, []  # {(way, link, mode, rounds): (failed, runs, slowest in us)}
+
+    def run(self, words, ways=WAYS, seconds=14400):
+        waiting = [(link, mode, way) for mode in MODES for way in ways for link in BOTH]
+        until, running = time.monotonic() + seconds, {}
+        while waiting or running:
+            for host in self.hosts:
+                if waiting and host not in running:
+                    link, mode, way = job = waiting.pop(0)
+                    running[host] = job, host.start("endings", *MODES[mode], f"--ways={way}", *words(link, mode), environment=LINKS[link])
+            for host, (job, program) in list(running.items()):
+                if program.process.poll() is not None:
+                    self.take(job, program)
+                    del running[host]
+                elif time.monotonic() > until:
+                    program.complain(f"did not end within {seconds} s")
+            time.sleep(0.01)
+        return self
+
+    def take(self, job, program):
+        link, mode, way = job
+        found = self.CELL.findall(program.output())
+        for _, rounds, failed, runs, slowest, why in found:
+            self.cells[way, link, mode, int(rounds)] = int(failed), int(runs), int(slowest)
+            if Settings.soak:  # hours: show that it goes on
+                report(f"{link}, {mode}, {way} {rounds}: failed {failed} of {runs}, slowest {slowest} us")
+            if failed != "0":
+                self.broken.append(f"{link}, {mode}, {way} {rounds}: failed {failed} of {runs}{why}")
+        if program.process.returncode != 0 and not any(failed != "0" for _, _, failed, *_ in found):
+            self.broken.append(f"{link}, {mode}, {way}: status {program.process.returncode}: {program.output()[-1000:]}")
+
+    def table(self):
+        """Failures / runs for each way, and the slowest acknowledgement of its cells."""
+        columns = sorted({key[1:] for key in self.cells})
+        yield "way          | " + " | ".join(f"{link} {mode} {rounds}" for link, mode, rounds in columns) + " | slowest ms"
+        for way in dict.fromkeys(key[0] for key in self.cells):
+            row = {key[1:]: cell for key, cell in self.cells.items() if key[0] == way}
+            figures = [f"{row[key][0]}/{row[key][1]}".center(len(" ".join(map(str, key)))) if key in row else "" for key in columns]
+            yield f"{way:12} | " + " | ".join(figures) + f" | {max(cell[2] for cell in row.values()) / 1000:.1f}"
+
+
 class Endings(ProcessTest):
-    def run_cells(self, host, link, mode, *words, seconds=3600):
-        """All cells of one program, which prints a line for each."""
-        program = host.start("endings", *MODES[mode], *words, environment=LINKS[link])
-        good = program.ends_well(seconds)
-        cells = [line for line in program.output().splitlines() if ": failed " in line]
-        slowest = max((int(line.split(" us")[0].split()[-1]) for line in cells), default=0)
-        report(f"{link}, {mode}: {len(cells)} cells, slowest acknowledgement {slowest} us")
-        self.assertTrue(good, f"{link}, {mode}:\n" + "\n".join(line for line in cells if ": failed 0 of " not in line) + program.output()[-1000:])
+    def run_cells(self, words, **options):
+        matrix = Matrix().run(words if callable(words) else lambda *_: words, **options)
+        for line in matrix.table():
+            report(line)
+        self.assertEqual(matrix.broken, [])
 
     def test_every_way(self):
-        host = Host()
-        for link in BOTH:
-            for mode in MODES:
-                self.run_cells(host, link, mode, "--rounds=0,20", f"--runs={amount(1, 1000)}")
+        self.run_cells(["--rounds=0,20", f"--runs={amount(1, 1000)}"])
 
     def test_under_load(self):
-        host = Host()
         with busy_processes(8):
-            for link in BOTH:
-                for mode in MODES:
-                    self.run_cells(host, link, mode, "--rounds=0,20", f"--runs={amount(1, 1000)}",
-                                   *amount(["--ways=exit,_exit,kill"], []))
+            self.run_cells(["--rounds=0,20", f"--runs={amount(1, 1000)}"], ways=amount(("exit", "_exit", "kill"), WAYS))
 
     def test_several_lanes(self):
         """Three connections, each with a completion queue of its own."""
-        host = Host()
-        for link in BOTH:
-            for mode in MODES:
-                self.run_cells(host, link, mode, "--rounds=20", "--connections=3", f"--runs={amount(1, 1000)}",
-                               *amount(["--ways=exit,kill,term_polling"], []))
+        self.run_cells(["--rounds=20", "--connections=3", f"--runs={amount(1, 1000)}"],
+                       ways=amount(("exit", "kill", "term_polling"), WAYS))
 
     def test_killed_at_any_moment(self):
-        host = Host()
-        for link in BOTH:
-            for mode in MODES:
-                self.run_cells(host, link, mode, "--ways=kill", "--rounds=50", "--random", f"--runs={amount(10, 1000)}")
+        self.run_cells(["--rounds=50", "--random", f"--runs={amount(10, 1000)}"], ways=("kill",))
 
     def test_the_capture_has_every_packet(self):
-        host = Host()
         rounds, runs = 20, amount(1, 200)
-        for link in BOTH:
-            for mode in MODES:
-                folder = Stage.prefix.scratch / f"captures-{link}-{mode}"
-                folder.mkdir()
-                folder.chmod(0o777)
-                self.run_cells(host, link, mode, f"--rounds={rounds}", f"--runs={runs}", f"--capture={folder}")
-                for path in folder.iterdir():
-                    self.check_capture(f"{link}, {mode}, {path.name}", path, rounds)
+
+        def folder(link, mode):
+            return Stage.prefix.scratch / f"captures-{link}-{mode}"
+
+        for link, mode in itertools.product(BOTH, MODES):
+            folder(link, mode).mkdir()
+            folder(link, mode).chmod(0o777)
+        self.run_cells(lambda link, mode: [f"--rounds={rounds}", f"--runs={runs}", f"--capture={folder(link, mode)}"])
+        for link, mode in itertools.product(BOTH, MODES):
+            paths = list(folder(link, mode).iterdir())
+            self.assertEqual(len(paths), len(WAYS) * runs, f"{link}, {mode}: captures")
+            for path in paths:
+                self.check_capture(f"{link}, {mode}, {path.name}", path, rounds)
 
     def check_capture(self, what, path, rounds):
         packets = packets_of(path.read_bytes())
