@@ -26,6 +26,8 @@ constexpr std::size_t kSender = 0, kReceiver = 1;
 constexpr Duration kTick = nanoseconds(300);
 constexpr Instant kBegin{1'000'000'000};
 constexpr int kTicksMax = 100'000;
+// A program that lives on must have acknowledged after that many: 1.2 ms, far below the ACK timeout of its peer.
+constexpr int kTicksOfLife = 4000;
 
 // The scheduler of the model runs the lanes. No thread sleeps.
 class NoSleeper final : public nic::Sleeper {
@@ -73,6 +75,7 @@ class ModelLane final : private transport::EventSink,
     return wire::LastAnswer::read(left_answer_);
   }
   [[nodiscard]] bool owes_answer() const { return qp_->resp.answer_due; }
+  [[nodiscard]] bool ended() const { return ended_; }
   // An event was raised before the answer was sent.
   [[nodiscard]] bool had_early_event() const { return early_event_; }
 
@@ -271,7 +274,9 @@ class Run {
   void turn_of_sender(Party& party);
   void turn_of_receiver(Party& party);
   void end_lanes();
+  void handle_signal();
   void die();
+  [[nodiscard]] bool all_acknowledged() const;
   void settle(Party& sender, const Party& receiver);
   void answer_for(const Party& receiver, ModelLane& sender);
   [[nodiscard]] std::string judge(const Party& sender, const Party& receiver) const;
@@ -285,7 +290,8 @@ class Run {
   std::uint64_t steps_ = 0;
   std::uint64_t left_ = 0;  // steps until the end
   bool leaving_ = false, lanes_ended_ = false, dead_ = false;
-  bool in_program_ = false;  // the program itself runs the lane
+  const Party* polled_ = nullptr;  // the program itself runs this lane
+  bool handling_ = false;          // a signal
   bool held_an_ack_ = false;
 };
 
@@ -303,13 +309,23 @@ void Run::take(Party& party) {
 
 // A point in the work of a lane's thread at which the program may run.
 void Run::step() {
-  if (dead_) return;
+  if (dead_ || handling_) return;
   ++steps_;
   if (plan_.kill_at && steps_ >= *plan_.kill_at) return die();
-  if (!in_program_ && !leaving_) look();
-  if (!leaving_ || (plan_.end == End::kLanes && !lanes_ended_)) return;
-  if (left_ == 0) return die();
+  if (polled_ == nullptr && !leaving_) look();
+  if (!leaving_ || plan_.end == End::kNever || (plan_.end == End::kLanes && !lanes_ended_)) return;
+  if (left_ == 0) return plan_.end == End::kHandler ? handle_signal() : die();
   --left_;
+}
+
+// The program's thread holds the lock of the lane that it polls. The handler waits for other threads (Run::run).
+void Run::handle_signal() {
+  if (polled_ == nullptr) return;
+  handling_ = true;
+  for (Party& party : receivers_) {
+    if (&party != polled_) party.lane->end();
+  }
+  die();
 }
 
 // The receiver's program polls. It ends after the last message.
@@ -342,19 +358,24 @@ void Run::turn_of_sender(Party& party) {
 void Run::turn_of_receiver(Party& party) {
   const bool program = prng_.below(2) == 0;
   if (!program) party.lane->round(nic::WakeUp::Caller::kThread);
-  if (dead_ || !program || leaving_) return;
-  in_program_ = true;
+  if (dead_ || !program || (leaving_ && plan_.end != End::kHandler)) return;
+  polled_ = &party;
   if (!plan_.events) party.lane->round(nic::WakeUp::Caller::kProgram);
-  if (!dead_) look();
+  if (!dead_ && !leaving_) look();
   while (!dead_ && !leaving_ && party.sent < party.received && party.sent < plan_.rounds)
     party.lane->post(++party.sent);
-  in_program_ = false;
+  polled_ = nullptr;
 }
 
 // As Runtime::end_lanes(), after the lock is free.
 void Run::end_lanes() {
   for (Party& party : receivers_) party.lane->end();
   lanes_ended_ = true;
+}
+
+bool Run::all_acknowledged() const {
+  return std::all_of(senders_.begin(), senders_.end(),
+                     [this](const Party& sender) { return sender.finished == messages(); });
 }
 
 void Run::set_time(Instant now) {
@@ -390,7 +411,8 @@ std::string Run::judge(const Party& sender, const Party& receiver) const {
   if (sender.finished < receiver.received) return "delivered and not acknowledged";
   if (sender.finished > placed) return "acknowledged and not delivered";
   if (receiver.lane->had_early_event()) return "an event was raised before the ACK was sent";
-  if (lanes_ended_ && receiver.lane->owes_answer()) return "a lane ended with an answer that was not sent";
+  if (receiver.lane->ended() && receiver.lane->owes_answer())
+    return "a lane ended with an answer that was not sent";
   if (sender.finished + (sender.failed ? 1 : 0) < sender.sent) return "a message has no completion";
   const ModelFile* file = receiver.lane->file();
   const WireEnd& end = receiver.lane->wire_end();
@@ -401,6 +423,7 @@ std::string Run::judge(const Party& sender, const Party& receiver) const {
 }
 
 ModelOutcome Run::run() {
+  int life = 0;
   for (int tick = 0; tick < kTicksMax && !dead_; ++tick) {
     set_time(now_ + kTick);
     const std::size_t lane = prng_.below(plan_.lanes);
@@ -409,15 +432,22 @@ ModelOutcome Run::run() {
     } else {
       turn_of_receiver(receivers_[lane]);
     }
-    if (leaving_ && plan_.end == End::kLanes && !lanes_ended_ && !dead_) end_lanes();
-    if (leaving_ && !dead_ && left_ == 0 && (lanes_ended_ || plan_.end == End::kAtOnce)) die();
-    if (leaving_ && left_ != 0 && tick % 64 == 63) --left_;  // no packets, no steps
+    if (!leaving_ || dead_) continue;
+    if (plan_.end == End::kNever) {
+      if (all_acknowledged() || ++life > kTicksOfLife) break;
+      continue;
+    }
+    if (!lanes_ended_ && (plan_.end == End::kLanes || (plan_.end == End::kHandler && left_ == 0)))
+      end_lanes();
+    if (!dead_ && left_ == 0 && (lanes_ended_ || plan_.end == End::kAtOnce)) die();
+    if (left_ != 0 && tick % 64 == 63) --left_;  // no packets, no steps
   }
   ModelOutcome outcome{.steps = steps_, .held_an_ack = held_an_ack_};
-  if (!dead_ && !plan_.kill_at) outcome.broken = "the program did not get its messages";
-  if (!dead_) return outcome;
+  const bool lives = leaving_ && plan_.end == End::kNever;
+  if (!dead_ && !lives && !plan_.kill_at) outcome.broken = "the program did not get its messages";
+  if (!dead_ && !lives) return outcome;
   for (std::size_t i = 0; i < senders_.size() && outcome.broken.empty(); ++i) {
-    settle(senders_[i], receivers_[i]);
+    if (dead_) settle(senders_[i], receivers_[i]);
     outcome.broken = judge(senders_[i], receivers_[i]);
   }
   return outcome;

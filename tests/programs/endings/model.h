@@ -13,8 +13,10 @@
 namespace rrdma::endings {
 
 enum class End : std::uint8_t {
-  kAtOnce,  // SIGKILL, a crash, exec, exit_group: no code of RRDMA runs any more; also if the lock is not free in time
-  kLanes,  // exit, _exit, quick_exit, exit in a handler, the last pthread_exit: every lane ends first
+  kAtOnce,  // SIGKILL, a crash, exec, exit_group: no code of RRDMA runs any more
+  kLanes,   // exit, _exit, quick_exit, exit in a handler, the last pthread_exit: every lane ends first
+  kHandler,  // exit in a handler that interrupts a polling thread: the lane that it polls cannot end, the others do
+  kNever,  // a child of fork ends, a library is closed: the program lives on and calls no verb
 };
 
 struct ModelPlan {
@@ -25,7 +27,7 @@ struct ModelPlan {
   unsigned rounds = 0;   // of ping-pong before the last message
   unsigned lanes = 1;
   End end = End::kAtOnce;
-  std::uint64_t after = 0;               // steps from the last message that the program sees to its end
+  std::uint64_t after = 0;  // steps from the last message that the program sees to its end; not of kNever
   std::optional<std::uint64_t> kill_at;  // kill the program at this step in any case
 };
 
