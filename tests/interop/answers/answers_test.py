@@ -44,8 +44,8 @@ def plug_in_peer():
     return peer
 
 
-def ask(arena, command):
-    status, text = arena.run(command, timeout=150, options=("--netdev", "eth0", "--only"))
+def ask(arena, command, *options):
+    status, text = arena.run(command, timeout=150, options=("--netdev", "eth0", "--only", *options))
     if status != 0:
         sys.exit(f"{command}: exit status {status}\n{text}")
     return comparing.parse(text)
@@ -73,7 +73,8 @@ def ask_routes(arena, probe):
     script = str(HERE / "routes.sh")
     subprocess.run(["sh", script, "set-up"], check=True, timeout=60)
     shutil.copy(script, arena.folder)
-    compare(ask(arena, ["sh", os.path.join(arena.folder, "routes.sh"), "ask", probe]), lambda question: question.startswith("route."))
+    compare(ask(arena, ["sh", os.path.join(arena.folder, "routes.sh"), "ask", probe], "--devices", "2"),
+            lambda question: question.startswith("route."))
 
 
 def start_in(arena, place, command):

@@ -73,6 +73,11 @@ void ask_bounds(const Table& table) {
   wr = send_of(small, 4);
   wr.send_flags |= IBV_SEND_INLINE;
   tell("post_send.inline_not_asked_for", posted(table, one, wr));
+  // An operation that no QP of these devices has.
+  wr = send_of(small, 5, IBV_WR_TSO);
+  wr.tso = {.hdr = nullptr, .hdr_sz = 0, .mss = 0};
+  const std::string answer = posted(table, one, wr);
+  tell("post_send.tso", answer + ", QP " + state_of(one));
   ibv_destroy_qp(one);
   ibv_destroy_qp(other);
 }

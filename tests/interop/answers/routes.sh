@@ -6,7 +6,7 @@ set -e
 timeout_ms=1000
 
 set_up() {
-  # Two more interfaces: vx, which gets a device by the caller, and wx, which has none.
+  # Two more interfaces: vx, which the caller gives a device, and wx, which has none.
   for name in v w; do
     ip link add ${name}x type veth peer name ${name}y
     echo 0 >/proc/sys/net/ipv6/conf/${name}x/accept_dad
