@@ -276,8 +276,26 @@ void Completer::handle_atomic_acknowledge(const wire::TransportHeaders& headers)
   recovery().responded(moment(), entry, psn, psn, false);
 }
 
+// A network shows the end of a process only by silence. Programs rely on that: one that counts the messages of several
+// QPs has polled all ACKs, and ended, before an error can come. So the error comes after that silence, or after a part
+// of it that is long enough to poll.
+void Completer::fail_after_silence() {
+  constexpr Duration kSilenceMax = milliseconds(100);
+  const Duration timeout = qp_.ack_timeout.ns == 0 ? kSilenceMax : std::min(qp_.ack_timeout, kSilenceMax);
+  const std::int64_t attempts = req_.retries_left + 1;
+  req_.fails_at = now_ + std::min(Duration{timeout.ns * attempts}, kSilenceMax);
+  req_.waiting_rnr = false;
+  core_.timers.arm(qp_, req_.fails_at);
+}
+
 void Completer::handle_timeout() {
   if (!qp_.can_send()) return;
+  if (req_.fails_at != kNever) {
+    if (qp_.send_queue.empty()) return;
+    if (now_ >= req_.fails_at) return fail_oldest(Status::kRetryExceeded, Cause::kPeerGone);
+    core_.timers.arm(qp_, req_.fails_at);
+    return;
+  }
   if (req_.waiting_rnr) {
     if (now_ < req_.rnr_until) {
       core_.timers.arm(qp_, req_.rnr_until);

@@ -13,6 +13,8 @@ class Completer {
   void handle(const wire::TransportPacket& packet);
   void handle_acknowledge(const wire::TransportHeaders& headers);
   void handle_timeout();
+  // The peer's process has ended. REQUIRES: a request is outstanding.
+  void fail_after_silence();
   // Completes finished entries, oldest first. Fails the QP if the oldest entry has failed.
   void retire();
   // Fails the oldest entry, and with it the QP, or only the send side for UC and UD.

@@ -75,7 +75,7 @@ void Core::stop_sending(QueuePair& qp) {
   if (qp.unflushed_hook.linked()) qp.unflushed_hook.unlink();
   timers.cancel(qp);
   set_flight(qp, 0);
-  qp.req.ack_deadline = qp.req.early_deadline = kNever;
+  qp.req.ack_deadline = qp.req.early_deadline = qp.req.fails_at = kNever;
   qp.req.waiting_rnr = false;
   qp.req.log.clear();
 }

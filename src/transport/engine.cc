@@ -413,7 +413,7 @@ Instant Engine::settled_deadline() {
     if (!qp.can_send()) return armed;
     if (req.waiting_rnr) return req.rnr_until;
     const bool paced = req.congestion.allowed_at() >= armed;
-    return paced ? armed : std::min(req.ack_deadline, req.early_deadline);
+    return paced ? armed : std::min({req.ack_deadline, req.early_deadline, req.fails_at});
   });
 }
 
@@ -521,7 +521,7 @@ void Engine::handle_last_answer(QueuePair& qp, const wire::LastAnswer& answer, I
 
 void Engine::peer_gone(QueuePair& qp, Instant now) {
   if (!qp.reliable() || !qp.can_send() || qp.send_queue.empty()) return;
-  Completer(core_, qp, now).fail_oldest(Status::kRetryExceeded, Cause::kPeerGone);
+  Completer(core_, qp, now).fail_after_silence();
 }
 
 }  // namespace rrdma::transport

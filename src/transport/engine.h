@@ -118,7 +118,7 @@ class Engine {
   // The process behind this QP's peer is gone (same host). `answer` names the last message that it delivered. That
   // message and all earlier ones are acknowledged.
   void handle_last_answer(QueuePair& qp, const wire::LastAnswer& answer, Instant now);
-  // The peer's process on this host is gone: outstanding requests fail at once.
+  // The peer's process on this host is gone: outstanding requests fail after a short silence.
   void peer_gone(QueuePair& qp, Instant now);
 
   const Counters& counters() const { return core_.counters; }  // of device 0

@@ -385,6 +385,28 @@ TEST_F(EnginePair, SilenceEndsInRetryExceeded) {
   EXPECT_LE((now_ - start).ns, nominal.ns + nominal.ns / 10);
 }
 
+// The process of the peer has ended. As on a network, the program has time to poll what was acknowledged before.
+TEST_F(EnginePair, AnEndedPeerFailsRequestsAfterASilence) {
+  connect(QpType::kRc);
+  ASSERT_EQ(post(a_, SendOpcode::kSend, {a_.sge(0, 10)}), PostError::kNone);
+  a_.engine.transmit(a_.wire, now_);
+  a_.wire.packets.clear();
+  const Instant start = now_;
+  a_.engine.peer_gone(*a_.qp, now_);
+  EXPECT_TRUE(a_.cq.is_empty());
+  // A request that follows goes nowhere and does not prolong the silence.
+  ASSERT_EQ(post(a_, SendOpcode::kSend, {a_.sge(0, 10)}), PostError::kNone);
+  while (a_.qp->state != QpState::kError && now_ < start + seconds(10)) {
+    now_ = std::max(now_, a_.engine.settled_deadline());
+    a_.engine.handle_timers(now_);
+    a_.engine.transmit(a_.wire, now_);
+    a_.wire.packets.clear();
+  }
+  EXPECT_EQ(a_.poll().status, Status::kRetryExceeded);
+  EXPECT_EQ(a_.poll().status, Status::kFlushed);
+  EXPECT_EQ((now_ - start).ns, milliseconds(100).ns);
+}
+
 // If less may be in flight than the distance between two AckReqs, only a timeout would continue.
 TEST_F(EnginePair, WhoRunsOutOfBudgetHasAskedForAnAnswer) {
   a_.engine.set_windows(512 * 1024, 6 * 1024);

@@ -175,6 +175,8 @@ void Progress::forget_peer(std::uint64_t token) {
     fail_qps_of(channel);
     parts_.peers->forget_channel(channel);
   }
+  // The requests fail at a deadline that the lane's thread may not know yet.
+  end_call(now_);
 }
 
 // A ring holds more than one burst.

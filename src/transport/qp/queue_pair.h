@@ -54,6 +54,7 @@ struct RequesterState {
   Instant repeated_at;
   Instant ack_deadline = kNever;    // IBTA ack timeout: spends a retry
   Instant early_deadline = kNever;  // early retransmission: spends no retry
+  Instant fails_at = kNever;        // the peer's process has ended
   RoundTrip round_trip;
   Congestion congestion;
 
