@@ -7,8 +7,7 @@
 #include "base/prng.h"
 #include "base/result.h"
 
-namespace rrdma {
-namespace {
+namespace rrdma::base_test {
 
 TEST(Result, HoldsAValueOrAnError) {
   Result<int, const char*> good = 7;
@@ -61,5 +60,4 @@ TEST(Instant, NeverIsAfterEverything) {
   EXPECT_EQ((Instant{5} - Instant{2}).ns, 3);
 }
 
-}  // namespace
-}  // namespace rrdma
+}  // namespace rrdma::base_test

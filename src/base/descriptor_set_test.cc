@@ -4,8 +4,7 @@
 
 #include "base/owned_fd.h"
 
-namespace rrdma {
-namespace {
+namespace rrdma::descriptor_set_test {
 
 TEST(DescriptorSet, KnowsItsMembersAndTheNextOfThem) {
   static DescriptorSet set;
@@ -50,5 +49,4 @@ TEST(OwnDescriptors, LeaveTheLowNumbersToTheProgram) {
   EXPECT_GE(high.get(), 256);
 }
 
-}  // namespace
-}  // namespace rrdma
+}  // namespace rrdma::descriptor_set_test

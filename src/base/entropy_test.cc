@@ -5,8 +5,7 @@
 #include <array>
 #include <set>
 
-namespace rrdma {
-namespace {
+namespace rrdma::entropy_test {
 
 TEST(Entropy, NeverComesTwice) {
   std::set<std::uint64_t> seen;
@@ -23,5 +22,4 @@ TEST(Entropy, FillsToTheLastOctet) {
   for (const int ever : touched) EXPECT_NE(ever, 0);
 }
 
-}  // namespace
-}  // namespace rrdma
+}  // namespace rrdma::entropy_test

@@ -9,8 +9,7 @@
 #include <array>
 #include <numeric>
 
-namespace rrdma {
-namespace {
+namespace rrdma::fault_table_test {
 
 void on_fault(int, siginfo_t*, void* context) {
   if (!leave_faulting_access(context)) _exit(3);
@@ -82,5 +81,4 @@ TEST_F(FaultTableDeathTest, AFaultOfSomebodyElseIsNotLeft) {
   EXPECT_EXIT(*const_cast<volatile std::uint8_t*>(end()) = 1, testing::ExitedWithCode(3), "");
 }
 
-}  // namespace
-}  // namespace rrdma
+}  // namespace rrdma::fault_table_test

@@ -13,8 +13,7 @@
 
 #include "base/owned_fd.h"
 
-namespace rrdma {
-namespace {
+namespace rrdma::file_space_test {
 
 TEST(FileSpace, EveryOctetIsThere) {
   const OwnedFd file(raw::open("/tmp", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
@@ -41,5 +40,4 @@ TEST(FileSpace, TheProgramsLimitIsAnErrorAndNoSignal) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-}  // namespace
-}  // namespace rrdma
+}  // namespace rrdma::file_space_test

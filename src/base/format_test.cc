@@ -4,8 +4,7 @@
 
 #include <array>
 
-namespace rrdma {
-namespace {
+namespace rrdma::format_test {
 
 TEST(Format, WritesValuesOfEveryKind) {
   const std::string word = "rrdma";
@@ -19,5 +18,4 @@ TEST(Format, JoinsWords) {
   EXPECT_EQ(joined(std::array<std::string_view, 0>{}, ", "), "");
 }
 
-}  // namespace
-}  // namespace rrdma
+}  // namespace rrdma::format_test

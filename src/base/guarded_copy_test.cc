@@ -6,8 +6,7 @@
 
 #include <cstring>
 
-namespace rrdma {
-namespace {
+namespace rrdma::guarded_copy_test {
 
 void on_fault(int, siginfo_t*, void* context) {
   if (!recover_from_fault(context)) _exit(3);
@@ -64,5 +63,4 @@ TEST_F(GuardedCopy, GuardsNest) {
   EXPECT_FALSE(both.inner);
 }
 
-}  // namespace
-}  // namespace rrdma
+}  // namespace rrdma::guarded_copy_test

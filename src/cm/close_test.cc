@@ -3,8 +3,7 @@
 
 #include "cm/test_pair.h"
 
-namespace rrdma::cm {
-namespace {
+namespace rrdma::cm::close_test {
 
 using Close = TestPair;
 using wire::CmAttribute;
@@ -556,5 +555,4 @@ TEST_F(Close, NoEventComesForWhatWasDestroyed) {
   EXPECT_FALSE(caller().poll_event().has_value());
 }
 
-}  // namespace
-}  // namespace rrdma::cm
+}  // namespace rrdma::cm::close_test

@@ -5,8 +5,7 @@
 
 #include "cm/test_pair.h"
 
-namespace rrdma::cm {
-namespace {
+namespace rrdma::cm::connect_test {
 
 using Connect = TestPair;
 
@@ -470,5 +469,4 @@ TEST_F(Connect, TheOwnerOfAConnectionMayChange) {
   EXPECT_EQ(server().set_owner({1}, 2).error(), Error::kUnknownConnection);
 }
 
-}  // namespace
-}  // namespace rrdma::cm
+}  // namespace rrdma::cm::connect_test

@@ -7,8 +7,7 @@
 
 #include "base/prng.h"
 
-namespace rrdma::cm {
-namespace {
+namespace rrdma::cm::deadline_heap_test {
 
 struct Element {
   TimerSlot timer;
@@ -58,5 +57,4 @@ TEST(DeadlineHeap, AgreesWithASortedMap) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::cm
+}  // namespace rrdma::cm::deadline_heap_test

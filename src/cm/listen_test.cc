@@ -3,8 +3,7 @@
 
 #include "cm/test_pair.h"
 
-namespace rrdma::cm {
-namespace {
+namespace rrdma::cm::listen_test {
 
 using Listen = TestPair;
 using wire::RejectReason;
@@ -387,5 +386,4 @@ TEST_F(Listen, TombstonesMakeRoomForTheLiving) {
   EXPECT_EQ(server().connections(), 10u);
 }
 
-}  // namespace
-}  // namespace rrdma::cm
+}  // namespace rrdma::cm::listen_test

@@ -10,8 +10,7 @@
 
 #include "cm/test_network.h"
 
-namespace rrdma::cm {
-namespace {
+namespace rrdma::cm::swarm_test {
 
 enum class ServerWill { kAccept, kReject, kVanishAtOnce, kVanishAfterRep };
 enum class CallerWill { kEstablish, kRejectRep, kVanishEarly, kVanishAtRep };
@@ -426,5 +425,4 @@ std::uint64_t seed_count() {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, SwarmSeed, ::testing::Range<std::uint64_t>(1, 1 + seed_count()));
 
-}  // namespace
-}  // namespace rrdma::cm
+}  // namespace rrdma::cm::swarm_test

@@ -4,8 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::control {
-namespace {
+namespace rrdma::control::cm_messages_test {
 
 const wire::Gid kHere = wire::gid_of_ipv4({10, 0, 0, 1});
 const wire::Gid kThere = wire::gid_of_ipv4({10, 0, 0, 2});
@@ -127,5 +126,4 @@ TEST(CmMessages, PrivateDataLongerThanItsFieldIsRefused) {
   EXPECT_FALSE(decode<CmConnect>(body_of(with(encode(a_call(), 1), data, {225, 1, 2, 3}))));
 }
 
-}  // namespace
-}  // namespace rrdma::control
+}  // namespace rrdma::control::cm_messages_test

@@ -16,8 +16,7 @@
 #include "control/process_page.h"
 #include "control/recognition_messages.h"
 
-namespace rrdma::control {
-namespace {
+namespace rrdma::control::control_test {
 
 template <typename Message>
 Message round_trip(const Message& message) {
@@ -364,5 +363,4 @@ TEST(Messages, NoTwoHaveOneNumber) {
     EXPECT_EQ(numbers.count(number), 1u) << std::hex << static_cast<unsigned>(number);
 }
 
-}  // namespace
-}  // namespace rrdma::control
+}  // namespace rrdma::control::control_test

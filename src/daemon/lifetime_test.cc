@@ -17,8 +17,7 @@
 #include "daemon/test_surroundings.h"
 #include "host/clock.h"
 
-namespace rrdma::daemon {
-namespace {
+namespace rrdma::daemon::lifetime_test {
 
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
@@ -406,5 +405,4 @@ TEST(Limits, A1024DescriptorsAreEnough) {
   });
 }
 
-}  // namespace
-}  // namespace rrdma::daemon
+}  // namespace rrdma::daemon::lifetime_test

@@ -18,8 +18,7 @@
 #include "daemon/test_surroundings.h"
 #include "host/clock.h"
 
-namespace rrdma::daemon {
-namespace {
+namespace rrdma::daemon::protocol_test {
 
 pid_t daemon_of(control::DaemonClient& client) { return static_cast<pid_t>(client.welcome().daemon_pid); }
 
@@ -448,5 +447,4 @@ TEST(Hostile, AForgedParkingIsRefused) {
   });
 }
 
-}  // namespace
-}  // namespace rrdma::daemon
+}  // namespace rrdma::daemon::protocol_test

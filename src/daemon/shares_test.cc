@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::daemon {
-namespace {
+namespace rrdma::daemon::shares_test {
 
 constexpr uid_t kDaemon = 0;
 constexpr uid_t kAlice = 1000;
@@ -53,5 +52,4 @@ TEST(Shares, MoreThanThereIsIsRefusedWhoeverAsks) {
   EXPECT_FALSE(shares.take(kDaemon));
 }
 
-}  // namespace
-}  // namespace rrdma::daemon
+}  // namespace rrdma::daemon::shares_test

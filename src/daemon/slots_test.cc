@@ -11,8 +11,7 @@
 #include "daemon/test_surroundings.h"
 #include "wire/udp.h"
 
-namespace rrdma::daemon {
-namespace {
+namespace rrdma::daemon::slots_test {
 
 std::uint64_t counter(control::DaemonClient& client, const std::string& name) {
   const auto status = client.status();
@@ -346,5 +345,4 @@ TEST(Parking, SocketsOutliveTheirMaker) {
   });
 }
 
-}  // namespace
-}  // namespace rrdma::daemon
+}  // namespace rrdma::daemon::slots_test

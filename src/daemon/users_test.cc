@@ -10,8 +10,7 @@
 #include "control/names.h"
 #include "daemon/test_surroundings.h"
 
-namespace rrdma::daemon {
-namespace {
+namespace rrdma::daemon::users_test {
 
 constexpr uid_t kAlice = 54321;
 constexpr uid_t kBob = 54322;
@@ -369,5 +368,4 @@ TEST(Users, AnUnmappedUserIsStillServedByItsOwnDaemon) {
   });
 }
 
-}  // namespace
-}  // namespace rrdma::daemon
+}  // namespace rrdma::daemon::users_test

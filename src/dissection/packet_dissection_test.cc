@@ -11,8 +11,7 @@
 #include "dissection/printer.h"
 #include "wire/cm_ip_header.h"
 
-namespace rrdma::wire {
-namespace {
+namespace rrdma::wire::packet_dissection_test {
 
 using Bytes = std::vector<std::uint8_t>;
 
@@ -174,5 +173,4 @@ TEST(Dissection, MangledOctetsStayInBounds) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::wire
+}  // namespace rrdma::wire::packet_dissection_test

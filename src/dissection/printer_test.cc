@@ -9,8 +9,7 @@
 #include "wire/address_text.h"
 #include "wire/rnr_timer.h"
 
-namespace rrdma::wire {
-namespace {
+namespace rrdma::wire::printer_test {
 
 TransportHeaders headers_of(Transport transport, Step step) {
   TransportHeaders headers;
@@ -160,5 +159,4 @@ TEST(Text, HexDump) {
             "  0010  00                                               .\n");
 }
 
-}  // namespace
-}  // namespace rrdma::wire
+}  // namespace rrdma::wire::printer_test

@@ -4,8 +4,7 @@
 
 #include <set>
 
-namespace rrdma::faults {
-namespace {
+namespace rrdma::faults::kinds_test {
 
 // All words of the rows for which a question has the answer yes.
 template <typename Question>
@@ -45,5 +44,4 @@ TEST(Kinds, AWordIsFoundWhole) {
   EXPECT_EQ(forms_of("nothing="), "");
 }
 
-}  // namespace
-}  // namespace rrdma::faults
+}  // namespace rrdma::faults::kinds_test

@@ -4,8 +4,7 @@
 
 #include <cerrno>
 
-namespace rrdma::faults {
-namespace {
+namespace rrdma::faults::rule_test {
 
 Rule rule(std::string_view text) {
   auto parsed = parse_rule(text);
@@ -132,5 +131,4 @@ TEST(Rule, SelectorsWithoutAMeaning) {
     EXPECT_TRUE(parse_rule(right).ok()) << right;
 }
 
-}  // namespace
-}  // namespace rrdma::faults
+}  // namespace rrdma::faults::rule_test

@@ -4,8 +4,7 @@
 
 #include <cerrno>
 
-namespace rrdma::faults {
-namespace {
+namespace rrdma::faults::table_test {
 
 constexpr std::uint32_t kPid = 77;
 constexpr Instant at(std::int64_t ms) { return Instant{ms * 1'000'000}; }
@@ -89,5 +88,4 @@ TEST(Table, CompletionsAreChosenByQueuePairAndPeer) {
   EXPECT_TRUE(table.consider_completion("rrdma0", 17, peer));
 }
 
-}  // namespace
-}  // namespace rrdma::faults
+}  // namespace rrdma::faults::table_test

@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace rrdma::host {
-namespace {
+namespace rrdma::host::clock_test {
 
 TEST(TickClock, NeverGoesBack) {
   TickClock clock;
@@ -41,5 +40,4 @@ TEST(TickClock, SurvivesAPause) {
   EXPECT_GE(clock.now(), now() - milliseconds(20));
 }
 
-}  // namespace
-}  // namespace rrdma::host
+}  // namespace rrdma::host::clock_test

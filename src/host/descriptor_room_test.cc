@@ -9,8 +9,7 @@
 
 #include "host/interfaces.h"
 
-namespace rrdma::host {
-namespace {
+namespace rrdma::host::descriptor_room_test {
 
 TEST(DescriptorRoom, IsThereOrAnErrnoAndASentenceSaySo) {
   EXPECT_TRUE(require_descriptors(20).ok());
@@ -57,5 +56,4 @@ TEST(DescriptorRoom, InterfacesAreReadWholeOrNotAtAll) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-}  // namespace
-}  // namespace rrdma::host
+}  // namespace rrdma::host::descriptor_room_test

@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::host {
-namespace {
+namespace rrdma::host::device_links_test {
 
 const wire::Gid kLoopback = wire::gid_of_ipv4({127, 0, 0, 1});
 
@@ -57,5 +56,4 @@ TEST(PlaceDevices, AnInterfaceThatIsDownIsNotTaken) {
   EXPECT_EQ(place_devices(all, {}, "", 2)[1].interface->name, "lo");
 }
 
-}  // namespace
-}  // namespace rrdma::host
+}  // namespace rrdma::host::device_links_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::host {
-namespace {
+namespace rrdma::host::device_plan_test {
 
 TEST(DevicePlan, NothingIsNoPlan) {
   const auto plan = parse_device_plan("");
@@ -48,5 +47,4 @@ TEST(DevicePlan, RefusesWhatItDoesNotKnow) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::host
+}  // namespace rrdma::host::device_plan_test

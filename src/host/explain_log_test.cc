@@ -12,8 +12,7 @@
 #include <string>
 #include <thread>
 
-namespace rrdma::host {
-namespace {
+namespace rrdma::host::explain_log_test {
 
 // The log of this process, in its own directory.
 class ExplainLogTest : public testing::Test {
@@ -201,5 +200,4 @@ TEST_F(ExplainLogTest, WhatCannotBeKeptIsPrinted) {
   EXPECT_EQ(said_by_child(""), "");
 }
 
-}  // namespace
-}  // namespace rrdma::host
+}  // namespace rrdma::host::explain_log_test

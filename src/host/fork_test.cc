@@ -4,8 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace rrdma::host {
-namespace {
+namespace rrdma::host::fork_test {
 
 // The result of `check` in a child.
 template <typename Check>
@@ -31,5 +30,4 @@ TEST(ForkMark, OfAChildIsGoodThereAndNotInItsChildren) {
   }));
 }
 
-}  // namespace
-}  // namespace rrdma::host
+}  // namespace rrdma::host::fork_test

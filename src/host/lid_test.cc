@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::host {
-namespace {
+namespace rrdma::host::lid_test {
 
 using Octets = std::array<std::uint8_t, 4>;
 
@@ -102,5 +101,4 @@ TEST(Lid, RefusalSaysWhichAndWhyAndWhatToDo) {
   expect_sentence({link_local()}, 7, {"dlid 0x7", "eth0 has no IPv4 address"});
 }
 
-}  // namespace
-}  // namespace rrdma::host
+}  // namespace rrdma::host::lid_test

@@ -5,8 +5,7 @@
 
 #include <utility>
 
-namespace rrdma::host {
-namespace {
+namespace rrdma::host::netlink_device_test {
 
 const wire::Gid kFirst = wire::gid_of_ipv4({10, 0, 0, 1});
 const wire::Gid kSecond = wire::gid_of_ipv4({10, 0, 0, 2});
@@ -135,5 +134,4 @@ TEST_F(NetlinkDeviceTest, TakesAFailureOfNetlinkForNoRemoval) {
   EXPECT_TRUE(device_.gids()[0].valid);
 }
 
-}  // namespace
-}  // namespace rrdma::host
+}  // namespace rrdma::host::netlink_device_test

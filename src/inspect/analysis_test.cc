@@ -9,8 +9,7 @@
 #include "wire/pcapng_writer.h"
 #include "wire/roce_packet.h"
 
-namespace rrdma::tools {
-namespace {
+namespace rrdma::tools::analysis_test {
 
 using wire::PacketDirection;
 using wire::Step;
@@ -353,5 +352,4 @@ TEST(FaultOrder, TakesPlainWordsOnly) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::tools
+}  // namespace rrdma::tools::analysis_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::tools {
-namespace {
+namespace rrdma::tools::link_faults_test {
 
 Topology star(const LinkShape& shape) { return *make_preset("star", {.hosts = 3}, shape); }
 
@@ -36,5 +35,4 @@ TEST(LinkFaults, SpinesAreOnTheWay) {
   EXPECT_NE(rules.find("delay=20us"), std::string::npos) << rules;  // over a spine
 }
 
-}  // namespace
-}  // namespace rrdma::tools
+}  // namespace rrdma::tools::link_faults_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::tools {
-namespace {
+namespace rrdma::tools::link_shape_test {
 
 LinkShape shape_of(std::string_view name, std::string_view text) {
   LinkShape shape;
@@ -57,5 +56,4 @@ TEST(LinkShape, IsDescribedInTheSameWords) {
   EXPECT_EQ(describe({.loss_ppm = 10'000, .ecn = true, .mtu = 1500}), "ecn 1% mtu 1500");
 }
 
-}  // namespace
-}  // namespace rrdma::tools
+}  // namespace rrdma::tools::link_shape_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::tools {
-namespace {
+namespace rrdma::tools::topology_test {
 
 Topology preset(const char* name, std::uint32_t hosts) {
   auto made = make_preset(name, {.hosts = hosts}, {});
@@ -77,5 +76,4 @@ TEST(Topology, InterfacesAreCountedAtEachNode) {
   EXPECT_EQ(lab.interface_of(2, lab.find("h3")), "eth0");
 }
 
-}  // namespace
-}  // namespace rrdma::tools
+}  // namespace rrdma::tools::topology_test

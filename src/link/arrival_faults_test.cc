@@ -4,8 +4,7 @@
 
 #include <vector>
 
-namespace rrdma::link {
-namespace {
+namespace rrdma::link::arrival_faults_test {
 
 // Records the PSN, time and mark of each delivered packet.
 class Witness final : public Receiver {
@@ -146,5 +145,4 @@ TEST(ArrivalFaults, WhatFindsNoRoomIsLost) {
   EXPECT_EQ(outcome.tally.dropped, 10u);
 }
 
-}  // namespace
-}  // namespace rrdma::link
+}  // namespace rrdma::link::arrival_faults_test

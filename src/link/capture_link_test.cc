@@ -14,8 +14,7 @@
 #include "link/test_frames.h"
 #include "wire/pcap_reader.h"
 
-namespace rrdma::link {
-namespace {
+namespace rrdma::link::capture_link_test {
 
 using test::RecordingLink;
 
@@ -489,5 +488,4 @@ TEST(CaptureLink, APacketThatEndsAMessageIsWrittenBeforeItsEffect) {
   EXPECT_EQ(writes_before_effect(only, true, true), 0) << "a rule may take it yet";
 }
 
-}  // namespace
-}  // namespace rrdma::link
+}  // namespace rrdma::link::capture_link_test

@@ -4,8 +4,7 @@
 
 #include "link/test_frames.h"
 
-namespace rrdma::link {
-namespace {
+namespace rrdma::link::fault_gate_test {
 
 using test::RecordingLink;
 
@@ -101,5 +100,4 @@ TEST(FaultGate, CountersGoOnBehindTheNextGate) {
   EXPECT_EQ(second.tally().blocked, 1u);
 }
 
-}  // namespace
-}  // namespace rrdma::link
+}  // namespace rrdma::link::fault_gate_test

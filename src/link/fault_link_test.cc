@@ -7,8 +7,7 @@
 
 #include "link/test_frames.h"
 
-namespace rrdma::link {
-namespace {
+namespace rrdma::link::fault_link_test {
 
 using test::RecordingLink;
 using test::Sent;
@@ -243,5 +242,4 @@ TEST(FaultLink, ASlowCableTakesOneAfterTheOther) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::link
+}  // namespace rrdma::link::fault_link_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::link {
-namespace {
+namespace rrdma::link::fault_spec_test {
 
 TEST(FaultSpec, ReadsTheExampleOfTheDesign) {
   const auto spec = parse_fault_spec("drop=1%,dup=0.1%,reorder=2%,corrupt=0.1%,delay=50us±20us,seed=7");
@@ -77,5 +76,4 @@ TEST(FaultSpec, RatesAndSizes) {
     EXPECT_FALSE(parse_fault_spec(wrong).ok()) << wrong;
 }
 
-}  // namespace
-}  // namespace rrdma::link
+}  // namespace rrdma::link::fault_spec_test

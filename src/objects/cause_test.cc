@@ -6,8 +6,7 @@
 
 #include "objects/completion_queue.h"
 
-namespace rrdma::objects {
-namespace {
+namespace rrdma::objects::cause_test {
 
 TEST(Cause, TravelsWithThePsnInVendorErr) {
   const std::uint32_t vendor_err = vendor_error(Cause::kQueuePairDestroyed, wire::Psn(0xfedcba));
@@ -34,5 +33,4 @@ TEST(Cause, EveryCauseAndStatusHasWordsOfItsOwn) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::objects
+}  // namespace rrdma::objects::cause_test

@@ -7,8 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace rrdma::objects {
-namespace {
+namespace rrdma::objects::completion_queue_test {
 
 class Events : public CompletionListener {
  public:
@@ -349,5 +348,4 @@ TEST(CompletionQueue, EventsCanBeHeld) {
   EXPECT_EQ(events.completions, 2) << "nothing is held any more";
 }
 
-}  // namespace
-}  // namespace rrdma::objects
+}  // namespace rrdma::objects::completion_queue_test

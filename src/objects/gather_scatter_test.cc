@@ -6,8 +6,7 @@
 #include "base/prng.h"
 #include "objects/memory.h"
 
-namespace rrdma::objects {
-namespace {
+namespace rrdma::objects::gather_scatter_test {
 
 constexpr std::uint32_t kOwner = kLocalWrite;
 
@@ -181,5 +180,4 @@ TEST_F(GatherScatter, AnyListBehavesAsTheModelDoes) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::objects
+}  // namespace rrdma::objects::gather_scatter_test

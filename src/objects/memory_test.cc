@@ -7,8 +7,7 @@
 
 #include "base/prng.h"
 
-namespace rrdma::objects {
-namespace {
+namespace rrdma::objects::memory_test {
 
 constexpr std::uint32_t kOwner = kLocalWrite | kRemoteRead | kRemoteWrite | kRemoteAtomic | kWindowBind;
 constexpr wire::Qpn kQpn{17};
@@ -286,5 +285,4 @@ TEST_F(Memory, EveryErrorHasASentence) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::objects
+}  // namespace rrdma::objects::memory_test

@@ -10,8 +10,7 @@
 
 #include "objects/memory.h"
 
-namespace rrdma::objects {
-namespace {
+namespace rrdma::objects::memory_window_test {
 
 constexpr std::uint32_t kOwner = kLocalWrite | kRemoteRead | kRemoteWrite | kRemoteAtomic | kWindowBind;
 constexpr wire::Qpn kQpn{17};
@@ -367,5 +366,4 @@ TEST_F(Windows, ListenersHearOfRegionsThatThereAreAndOfWindowsAsTheyCome) {
   table_.remove_listener(late);
 }
 
-}  // namespace
-}  // namespace rrdma::objects
+}  // namespace rrdma::objects::memory_window_test

@@ -15,8 +15,7 @@
 #include "base/guarded_copy.h"
 #include "objects/memory.h"
 
-namespace rrdma::objects {
-namespace {
+namespace rrdma::objects::place_test {
 
 constexpr auto kTimeForOneSize = std::chrono::milliseconds(150);
 
@@ -232,5 +231,4 @@ TEST_F(PlaceFault, APayloadOnAMissingPageIsFoundBeforeItIsSent) {
   EXPECT_FALSE(is_mapped(frame));
 }
 
-}  // namespace
-}  // namespace rrdma::objects
+}  // namespace rrdma::objects::place_test

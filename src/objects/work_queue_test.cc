@@ -10,8 +10,7 @@
 
 #include "base/prng.h"
 
-namespace rrdma::objects {
-namespace {
+namespace rrdma::objects::work_queue_test {
 
 TEST(SendQueue, HoldsAsManyEntriesAsItWasAskedForAndWraps) {
   for (const std::uint32_t capacity : {1u, 2u, 3u, 5u, 8u, 13u}) {
@@ -221,5 +220,4 @@ TEST(ReceiveQueue, OneThreadPostsWhileAnotherTakes) {
   EXPECT_TRUE(queue.empty());
 }
 
-}  // namespace
-}  // namespace rrdma::objects
+}  // namespace rrdma::objects::work_queue_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::preload {
-namespace {
+namespace rrdma::preload::library_name_test {
 
 TEST(LibraryName, KnowsCopiesUnderAnyName) {
   for (const char* name : {"libibverbs.so", "libibverbs.so.1", "libibverbs.so.1.14.44.0",
@@ -21,5 +20,4 @@ TEST(LibraryName, LeavesOthersAlone) {
   EXPECT_FALSE(is_library(nullptr, "libibverbs"));
 }
 
-}  // namespace
-}  // namespace rrdma::preload
+}  // namespace rrdma::preload::library_name_test

@@ -7,8 +7,7 @@
 
 #include <cstring>
 
-namespace rrdma::sharing {
-namespace {
+namespace rrdma::sharing::arena_test {
 
 constexpr std::size_t kPage = 65536;  // a multiple of every machine's page size
 constexpr std::size_t kOctets = 64 * kPage;
@@ -125,5 +124,4 @@ TEST_F(ArenaTest, GivesNothingFromAFileThatIsNotItsOwn) {
   EXPECT_TRUE(arena_.give_back(at));
 }
 
-}  // namespace
-}  // namespace rrdma::sharing
+}  // namespace rrdma::sharing::arena_test

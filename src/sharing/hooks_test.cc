@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-namespace {
+namespace hooks_test {
 
 constexpr std::size_t kPage = 65536;  // a multiple of every machine's page size
 
@@ -180,4 +180,4 @@ TEST(Hooks, ThreadsTakeAndGiveBackBesideForks) {
   for (std::thread& thread : threads) thread.join();
 }
 
-}  // namespace
+}  // namespace hooks_test

@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace rrdma::sim {
-namespace {
+namespace rrdma::sim::answer_judge_test {
 
 using wire::Opcode;
 using wire::Step;
@@ -139,5 +138,4 @@ TEST_F(Judged, AConnectionBeginsAnew) {
   accused("acknowledges what was not delivered");
 }
 
-}  // namespace
-}  // namespace rrdma::sim
+}  // namespace rrdma::sim::answer_judge_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::sim {
-namespace {
+namespace rrdma::sim::atomic_history_test {
 
 AtomicCall add(std::uint64_t operand, std::uint64_t original, std::int64_t from, std::int64_t to) {
   return {.compare_add = operand, .posted = {from}, .completed = {to}, .original = original, .certain = true};
@@ -64,5 +63,4 @@ TEST(AtomicHistory, UncertainCallsMayHaveHappenedOrNot) {
   EXPECT_NE(behind.check(2105), "");
 }
 
-}  // namespace
-}  // namespace rrdma::sim
+}  // namespace rrdma::sim::atomic_history_test

@@ -5,8 +5,7 @@
 
 #include <cstdio>
 
-namespace rrdma::sim {
-namespace {
+namespace rrdma::sim::scenario_test {
 
 ScenarioReport shown(const char* name, const ScenarioPlan& plan) {
   const ScenarioReport report = run_scenario(plan);
@@ -112,5 +111,4 @@ TEST(Scenario, TheSameSeedIsTheSameRun) {
   EXPECT_EQ(run_scenario(plan).flows[0].timeline, run_scenario(plan).flows[0].timeline);
 }
 
-}  // namespace
-}  // namespace rrdma::sim
+}  // namespace rrdma::sim::scenario_test

@@ -4,8 +4,7 @@
 
 #include <vector>
 
-namespace rrdma::tools {
-namespace {
+namespace rrdma::tools::suggestion_test {
 
 TEST(EditDistance, CountsChangesAndSwaps) {
   EXPECT_EQ(edit_distance("", ""), 0u);
@@ -30,5 +29,4 @@ TEST(ClosestWord, IsWhatWasMeantOrNothing) {
   EXPECT_EQ(closest_word("", known), "");
 }
 
-}  // namespace
-}  // namespace rrdma::tools
+}  // namespace rrdma::tools::suggestion_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::tools {
-namespace {
+namespace rrdma::tools::text_layout_test {
 
 Table sample() {
   Table table({{"PID", Align::kRight},
@@ -51,5 +50,4 @@ TEST(ShortNumber, TakesFewColumns) {
   EXPECT_EQ(short_number(1234567), "1.23M");
 }
 
-}  // namespace
-}  // namespace rrdma::tools
+}  // namespace rrdma::tools::text_layout_test

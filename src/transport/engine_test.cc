@@ -8,8 +8,7 @@
 #include <deque>
 #include <vector>
 
-namespace rrdma::transport {
-namespace {
+namespace rrdma::transport::engine_test {
 
 using objects::Access;
 using objects::Completion;
@@ -583,5 +582,4 @@ TEST_F(EnginePair, DatagramCarriesAGrhArea) {
   EXPECT_EQ(0, std::memcmp(b_.buffer.data() + 40, a_.buffer.data(), 100));
 }
 
-}  // namespace
-}  // namespace rrdma::transport
+}  // namespace rrdma::transport::engine_test

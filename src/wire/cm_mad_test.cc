@@ -13,8 +13,7 @@
 #include "base/prng.h"
 #include "wire/cm_ip_header.h"
 
-namespace rrdma::wire {
-namespace {
+namespace rrdma::wire::cm_mad_test {
 
 MadBuffer mad_of(std::string_view hex) {
   MadBuffer mad{};
@@ -335,5 +334,4 @@ TEST(IpService, IsTheServiceIdOfAPort) {
   EXPECT_EQ(ip_service_of(0x0000000101060001), std::nullopt);
 }
 
-}  // namespace
-}  // namespace rrdma::wire
+}  // namespace rrdma::wire::cm_mad_test

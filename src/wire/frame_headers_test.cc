@@ -14,8 +14,7 @@
 #include "wire/ipv6.h"
 #include "wire/udp.h"
 
-namespace rrdma::wire {
-namespace {
+namespace rrdma::wire::frame_headers_test {
 
 constexpr int kRounds = 2000;
 
@@ -284,5 +283,4 @@ TEST(Udp, AChecksumOfZeroIsSentAsOnes) {
   EXPECT_EQ(udp_checksum(Ipv4Address{}, Ipv4Address{}, header, payload), 0xffff);
 }
 
-}  // namespace
-}  // namespace rrdma::wire
+}  // namespace rrdma::wire::frame_headers_test

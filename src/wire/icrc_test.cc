@@ -19,8 +19,7 @@
 #include "wire/identification_solver.h"
 #include "wire/ipv4.h"
 
-namespace rrdma::wire {
-namespace {
+namespace rrdma::wire::icrc_test {
 
 std::vector<std::uint8_t> random_octets(Prng& prng, std::size_t count) {
   std::vector<std::uint8_t> octets(count);
@@ -358,5 +357,4 @@ TEST(IdentificationSolver, TakesDontFragmentAsSet) {
   EXPECT_EQ(solver.check(flow.seed, received).verdict, IcrcVerdict::kWrong);
 }
 
-}  // namespace
-}  // namespace rrdma::wire
+}  // namespace rrdma::wire::icrc_test

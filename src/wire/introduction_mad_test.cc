@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::wire {
-namespace {
+namespace rrdma::wire::introduction_mad_test {
 
 TEST(IntroductionMad, SaysWhatItWasTold) {
   for (const bool answer : {false, true}) {
@@ -44,5 +43,4 @@ TEST(IntroductionMad, RefusesWhatIsNotOurs) {
   EXPECT_FALSE(is_introduction(other));
 }
 
-}  // namespace
-}  // namespace rrdma::wire
+}  // namespace rrdma::wire::introduction_mad_test

@@ -6,8 +6,7 @@
 
 #include "base/prng.h"
 
-namespace rrdma::wire {
-namespace {
+namespace rrdma::wire::mad_test {
 
 TEST(MadHeader, StandsWhereTheSpecificationPutsIt) {
   std::array<std::uint8_t, kMadOctets> mad{};
@@ -81,5 +80,4 @@ TEST(Bits, AgreeWithABitByBitReading) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::wire
+}  // namespace rrdma::wire::mad_test

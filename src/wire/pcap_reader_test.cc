@@ -11,8 +11,7 @@
 #include "base/prng.h"
 #include "wire/pcapng_writer.h"
 
-namespace rrdma::wire {
-namespace {
+namespace rrdma::wire::pcap_reader_test {
 
 using File = std::vector<std::uint8_t>;
 
@@ -372,5 +371,4 @@ TEST(PcapngWriter, CutsWhatReadersWouldRefuse) {
   EXPECT_EQ(packets[0].comments.at(0).size(), 65535U);
 }
 
-}  // namespace
-}  // namespace rrdma::wire
+}  // namespace rrdma::wire::pcap_reader_test

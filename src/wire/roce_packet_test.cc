@@ -10,8 +10,7 @@
 
 #include "base/prng.h"
 
-namespace rrdma::wire {
-namespace {
+namespace rrdma::wire::roce_packet_test {
 
 template <std::size_t N>
 void randomise(Prng& prng, std::array<std::uint8_t, N>& octets) {
@@ -227,5 +226,4 @@ TEST(RocePacket, AWrongUdpChecksumIsReportedNotRefused) {
   EXPECT_TRUE(parsed->icrc_right());
 }
 
-}  // namespace
-}  // namespace rrdma::wire
+}  // namespace rrdma::wire::roce_packet_test

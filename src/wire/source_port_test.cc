@@ -5,8 +5,7 @@
 
 #include "base/prng.h"
 
-namespace rrdma::wire {
-namespace {
+namespace rrdma::wire::source_port_test {
 
 TEST(SourcePort, FoldsAFlowLabel) {
   EXPECT_EQ(source_port_of_flow_label(0), 0xc000);
@@ -43,5 +42,4 @@ TEST(SourcePort, OfDatagramsIsThatOfTheKernel) {
 // hash_32(1, 14) = 0x61c88647 >> 18 = 0x1872: the port of every MAD of the kernel's rxe.
 TEST(SourcePort, OfQp1IsThatOfTheKernel) { EXPECT_EQ(source_port_of_datagrams(kGeneralServicesQpn), 0xd872); }
 
-}  // namespace
-}  // namespace rrdma::wire
+}  // namespace rrdma::wire::source_port_test

@@ -7,8 +7,7 @@
 
 #include "base/prng.h"
 
-namespace rrdma::wire {
-namespace {
+namespace rrdma::wire::transport_packet_test {
 
 TEST(Psn, OrderHoldsAcrossTheWrap) {
   EXPECT_TRUE(Psn(0xffffff).before(Psn(0)));
@@ -148,5 +147,4 @@ TEST(TransportPacket, WhatIsWrongIsNamed) {
   EXPECT_EQ(parse_transport(bad, packet), TransportError::kPayloadLength);
 }
 
-}  // namespace
-}  // namespace rrdma::wire
+}  // namespace rrdma::wire::transport_packet_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma {
-namespace {
+namespace rrdma::key_source_test {
 
 // From the reference vectors of SipHash-2-4: key 00 01 .. 0f, message 00 01 .. 07.
 TEST(KeySource, TheHashIsSiphash) {
@@ -21,5 +20,4 @@ TEST(KeySource, ASecretGivesOneSequence) {
   EXPECT_LE(equal, 1);
 }
 
-}  // namespace
-}  // namespace rrdma
+}  // namespace rrdma::key_source_test

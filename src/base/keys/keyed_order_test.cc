@@ -4,8 +4,7 @@
 
 #include <vector>
 
-namespace rrdma {
-namespace {
+namespace rrdma::keyed_order_test {
 
 TEST(KeyedOrder, EveryNumberComesOnce) {
   for (const unsigned bits : {11u, 12u, 16u}) {
@@ -39,5 +38,4 @@ TEST(KeyedOrder, IsAnotherForEachProcess) {
   EXPECT_LT(equal, 10);
 }
 
-}  // namespace
-}  // namespace rrdma
+}  // namespace rrdma::keyed_order_test

@@ -5,8 +5,7 @@
 #include <cerrno>
 #include <set>
 
-namespace rrdma::daemon {
-namespace {
+namespace rrdma::daemon::cm_ports_test {
 
 constexpr auto kTcp = wire::PortSpace::kTcp;
 constexpr auto kUdp = wire::PortSpace::kUdp;
@@ -100,5 +99,4 @@ TEST_F(PortTableTest, GivesOutEveryEphemeralPortOnceAndThenNone) {
   EXPECT_EQ(*again, given_up);
 }
 
-}  // namespace
-}  // namespace rrdma::daemon
+}  // namespace rrdma::daemon::cm_ports_test

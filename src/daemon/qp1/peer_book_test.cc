@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::daemon {
-namespace {
+namespace rrdma::daemon::peer_book_test {
 
 constexpr std::uint32_t kFeatures = 3;
 const wire::Gid kHere = wire::gid_of_ipv4({10, 0, 0, 1});
@@ -139,5 +138,4 @@ TEST(PeerBook, WhoAsksForManyPushesOutNobodyElses) {
   EXPECT_TRUE(hosts.here.find(kThere, hosts.now + seconds(59)).known);
 }
 
-}  // namespace
-}  // namespace rrdma::daemon
+}  // namespace rrdma::daemon::peer_book_test

@@ -7,8 +7,7 @@
 
 #include <cstring>
 
-namespace rrdma::daemon {
-namespace {
+namespace rrdma::daemon::slot_ledger_test {
 
 control::PeerIdentity self() {
   return {.pid = raw::getpid(), .uid = ::geteuid(), .namespaces = control::own_namespaces()};
@@ -114,5 +113,4 @@ TEST_F(Ledger, WhoScribblesIntoItReachesNoDaemon) {
   ::munmap(memory, size);
 }
 
-}  // namespace
-}  // namespace rrdma::daemon
+}  // namespace rrdma::daemon::slot_ledger_test

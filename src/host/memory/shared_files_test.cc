@@ -6,8 +6,7 @@
 
 #include <cstdint>
 
-namespace rrdma::host {
-namespace {
+namespace rrdma::host::shared_files_test {
 
 constexpr std::size_t kOctets = 256 * 1024;
 
@@ -80,5 +79,4 @@ TEST_F(SharedFilesTest, FindsNothingForWhatReachesBeyondTheMapping) {
   EXPECT_FALSE(files_.find(at + 65536, 1u << 30));
 }
 
-}  // namespace
-}  // namespace rrdma::host
+}  // namespace rrdma::host::shared_files_test

@@ -10,8 +10,7 @@
 
 #include "base/guarded_copy.h"
 
-namespace rrdma::host {
-namespace {
+namespace rrdma::host::fault_handler_test {
 
 constexpr unsigned kSecondsAtMost = 10;
 
@@ -188,5 +187,4 @@ TEST(FaultHandler, AChildKeepsItsParentsActionsAndGuards) {
   })));
 }
 
-}  // namespace
-}  // namespace rrdma::host
+}  // namespace rrdma::host::fault_handler_test

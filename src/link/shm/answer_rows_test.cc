@@ -5,8 +5,7 @@
 
 #include "link/shm/shm_link.h"
 
-namespace rrdma::link {
-namespace {
+namespace rrdma::link::answer_rows_test {
 
 struct Ends {
   Ends() {
@@ -67,5 +66,4 @@ TEST(AnswerRows, AllChannelsToAProcessAreSearched) {
   EXPECT_FALSE(here->last_answer(own, wire::Qpn(8)).has_value());
 }
 
-}  // namespace
-}  // namespace rrdma::link
+}  // namespace rrdma::link::answer_rows_test

@@ -6,8 +6,7 @@
 
 #include <cstring>
 
-namespace rrdma::link {
-namespace {
+namespace rrdma::link::channel_test {
 
 constexpr unsigned kAllSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
@@ -92,5 +91,4 @@ TEST(ShmChannel, ADoorbellNeverBlocks) {
   EXPECT_FALSE(pair.own.ring_doorbell());
 }
 
-}  // namespace
-}  // namespace rrdma::link
+}  // namespace rrdma::link::channel_test

@@ -15,8 +15,7 @@
 #include "link/shm/direct_sides.h"
 #include "objects/memory.h"
 
-namespace rrdma::link {
-namespace {
+namespace rrdma::link::direct_test {
 
 TEST(Direct, OctetsGoAndComeBackWhole) {
   run_two(
@@ -360,5 +359,4 @@ TEST(Direct, WhoHoldsOnIsWaitedForOnce) {
   EXPECT_LT(now_ns() - start, ShmLink::kRetireWait.ns / 2);
 }
 
-}  // namespace
-}  // namespace rrdma::link
+}  // namespace rrdma::link::direct_test

@@ -11,8 +11,7 @@
 #include "base/guarded_copy.h"
 #include "link/shm/direct_sides.h"
 
-namespace rrdma::link {
-namespace {
+namespace rrdma::link::mapped_test {
 
 void on_fault(int, siginfo_t*, void* context) {
   if (!recover_from_fault(context)) ::_exit(99);
@@ -335,5 +334,4 @@ TEST(Mapped, WhatCannotBeMappedIsCopiedByTheKernel) {
       });
 }
 
-}  // namespace
-}  // namespace rrdma::link
+}  // namespace rrdma::link::mapped_test

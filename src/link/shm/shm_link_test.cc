@@ -14,8 +14,7 @@
 #include "wire/ipv4.h"
 #include "wire/ipv6.h"
 
-namespace rrdma::link {
-namespace {
+namespace rrdma::link::shm_link_test {
 
 TEST(ShmLink, FramesOfAllSizesArriveWholeAndInOrderOverManyLaps) {
   JoinedLinks joined;
@@ -487,5 +486,4 @@ TEST(ShmLink, ManyChannelsAreAllServed) {
   EXPECT_EQ(receiver.packets, sent);
 }
 
-}  // namespace
-}  // namespace rrdma::link
+}  // namespace rrdma::link::shm_link_test

@@ -8,8 +8,7 @@
 #include "link/shm/shm_link.h"
 #include "link/shm/shm_test_frames.h"
 
-namespace rrdma::link {
-namespace {
+namespace rrdma::link::shm_process_test {
 
 constexpr std::int64_t kPatienceNs = 30'000'000'000;
 
@@ -222,5 +221,4 @@ TEST(ShmProcess, AHostilePeerStallsNobodyElse) {
   EXPECT_EQ(exit_code(scribbler), 1000 + SIGKILL);
 }
 
-}  // namespace
-}  // namespace rrdma::link
+}  // namespace rrdma::link::shm_process_test

@@ -9,8 +9,7 @@
 #include "link/sim/sim_frame.h"
 #include "wire/crc32.h"
 
-namespace rrdma::link {
-namespace {
+namespace rrdma::link::sim_network_test {
 
 class Inbox final : public Receiver {
  public:
@@ -233,5 +232,4 @@ TEST_P(Network, OneSeedIsOneRun) {
 INSTANTIATE_TEST_SUITE_P(Families, Network, ::testing::Bool(),
                          [](const auto& suite) { return std::string(suite.param ? "IPv6" : "IPv4"); });
 
-}  // namespace
-}  // namespace rrdma::link
+}  // namespace rrdma::link::sim_network_test

@@ -15,8 +15,7 @@
 #include "link/udp/private_network.h"
 #include "link/udp/udp_link.h"
 
-namespace rrdma::link {
-namespace {
+namespace rrdma::link::transmitter_test {
 
 namespace net = private_network;
 using objects::Frame;
@@ -167,5 +166,4 @@ TEST(TransmitterTest, WhereUringIsForbiddenPlainCallsDo) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-}  // namespace
-}  // namespace rrdma::link
+}  // namespace rrdma::link::transmitter_test

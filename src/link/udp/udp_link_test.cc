@@ -21,8 +21,7 @@
 #include "wire/source_port.h"
 #include "wire/udp.h"
 
-namespace rrdma::link {
-namespace {
+namespace rrdma::link::udp_link_test {
 
 using objects::Frame;
 using objects::Path;
@@ -629,8 +628,7 @@ TEST_P(UdpLinkTest, AReadResponseIsWhatItsIcrcSays) {
   EXPECT_EQ(b->tally().refused_icrc, 0u);
 }
 
-}  // namespace
-}  // namespace rrdma::link
+}  // namespace rrdma::link::udp_link_test
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);

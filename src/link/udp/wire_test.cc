@@ -18,8 +18,7 @@
 #include "wire/pcap_reader.h"
 #include "wire/roce_packet.h"
 
-namespace rrdma::link {
-namespace {
+namespace rrdma::link::wire_test {
 
 namespace net = private_network;
 
@@ -274,5 +273,4 @@ TEST(KernelPackets, AreAccepted) {
   for (const auto& [name, count] : by_file) EXPECT_GT(count, 0u) << name;
 }
 
-}  // namespace
-}  // namespace rrdma::link
+}  // namespace rrdma::link::wire_test

@@ -4,8 +4,7 @@
 
 #include "objects/cause.h"
 
-namespace rrdma::nic {
-namespace {
+namespace rrdma::nic::failure_log_test {
 
 using host::ExplainFacts;
 
@@ -86,5 +85,4 @@ TEST(FailureSentence, EveryCauseAndStatusFitsItsPlace) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::nic
+}  // namespace rrdma::nic::failure_log_test

@@ -4,8 +4,7 @@
 
 #include <set>
 
-namespace rrdma::nic {
-namespace {
+namespace rrdma::nic::publisher_test {
 
 struct Listener : transport::EventSink {
   Publisher* publisher = nullptr;
@@ -173,5 +172,4 @@ TEST_F(PublisherTest, LanesAddToTheCountersOfOneDevice) {
   EXPECT_EQ(counter_of("rrdma0", "packets_sent"), 7u);
 }
 
-}  // namespace
-}  // namespace rrdma::nic
+}  // namespace rrdma::nic::publisher_test

@@ -11,8 +11,7 @@
 
 #include "wire/pcapng_writer.h"
 
-namespace rrdma::nic {
-namespace {
+namespace rrdma::nic::capture_stream_test {
 
 struct Told {
   std::uint64_t packets = 0, statistics = 0;
@@ -96,5 +95,4 @@ TEST_F(Stream, EndsWithAReaderThatStays) {
   EXPECT_EQ(read_to_the_end(reader_.get()).statistics, 0u);
 }
 
-}  // namespace
-}  // namespace rrdma::nic
+}  // namespace rrdma::nic::capture_stream_test

@@ -5,8 +5,7 @@
 
 #include <utility>
 
-namespace rrdma::nic {
-namespace {
+namespace rrdma::nic::link_switch_test {
 
 class FakeLink final : public link::Link {
  public:
@@ -86,5 +85,4 @@ TEST_F(LinkSwitchPoll, LeavesNothingOutForWhoeverGoesToSleep) {
   EXPECT_EQ(links.poll_all(*this, Instant{102'000}, 64), 1u);
 }
 
-}  // namespace
-}  // namespace rrdma::nic
+}  // namespace rrdma::nic::link_switch_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::nic {
-namespace {
+namespace rrdma::nic::delayed_ack_test {
 
 constexpr Duration kSoon = microseconds(5);
 constexpr Duration kLate = microseconds(50);
@@ -80,5 +79,4 @@ TEST_F(DelayedAckTest, TellsOnceOfNewReplies) {
   EXPECT_TRUE(ack_.replied_again());
 }
 
-}  // namespace
-}  // namespace rrdma::nic
+}  // namespace rrdma::nic::delayed_ack_test

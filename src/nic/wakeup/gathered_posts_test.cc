@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::nic {
-namespace {
+namespace rrdma::nic::gathered_posts_test {
 
 class GatheredPostsTest : public testing::Test {
  protected:
@@ -77,5 +76,4 @@ TEST_F(GatheredPostsTest, DoesNotWaitForWhoMaySleepNext) {
   EXPECT_FALSE(post());
 }
 
-}  // namespace
-}  // namespace rrdma::nic
+}  // namespace rrdma::nic::gathered_posts_test

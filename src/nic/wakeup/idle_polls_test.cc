@@ -4,8 +4,7 @@
 
 #include <array>
 
-namespace rrdma::nic {
-namespace {
+namespace rrdma::nic::idle_polls_test {
 
 using Pause = IdlePolls::Pause;
 
@@ -101,5 +100,4 @@ TEST_F(IdlePollsTest, NapsNowAndThenAmongYieldsAtOnce) {
   EXPECT_EQ(naps(), 1);
 }
 
-}  // namespace
-}  // namespace rrdma::nic
+}  // namespace rrdma::nic::idle_polls_test

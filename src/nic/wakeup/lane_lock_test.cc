@@ -9,8 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace rrdma::nic {
-namespace {
+namespace rrdma::nic::lane_lock_test {
 
 // Calls in a loop, as a program that posts continuously.
 class Caller {
@@ -142,5 +141,4 @@ TEST(LaneLock, TheEndWaitsForAnotherThread) {
   lock.unlock();
 }
 
-}  // namespace
-}  // namespace rrdma::nic
+}  // namespace rrdma::nic::lane_lock_test

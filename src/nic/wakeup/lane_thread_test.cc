@@ -15,8 +15,7 @@
 #include "base/raw_syscall.h"
 #include "host/clock.h"
 
-namespace rrdma::nic {
-namespace {
+namespace rrdma::nic::lane_thread_test {
 
 bool comes_true(const std::function<bool()>& condition) {
   for (const Instant end = host::now() + seconds(20); host::now() < end; usleep(100)) {
@@ -137,5 +136,4 @@ TEST(LaneThreadStop, ComesBackWhileKicksAreTaken) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::nic
+}  // namespace rrdma::nic::lane_thread_test

@@ -10,8 +10,7 @@
 #include <mutex>
 #include <vector>
 
-namespace rrdma::nic {
-namespace {
+namespace rrdma::nic::wakeup_test {
 
 constexpr Instant kStart{1'000'000'000};
 constexpr Duration kSlack = microseconds(1);  // kernels wake a little late
@@ -663,5 +662,4 @@ TEST(WakeUp, OnOneCoreNobodyIsAttendedTo) {
   EXPECT_EQ(world.yields, 0);
 }
 
-}  // namespace
-}  // namespace rrdma::nic
+}  // namespace rrdma::nic::wakeup_test

@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-namespace rrdma::files {
-namespace {
+namespace rrdma::files::counter_files_test {
 
 const std::vector<control::NamedCounter> kCounted = {
     {"octets_sent", 4002}, {"packets_sent", 7}, {"duplicates", 3}, {"ack_timeouts", 2}};
@@ -44,5 +43,4 @@ TEST(CounterFiles, AreFoundByTheirPaths) {
   EXPECT_FALSE(counter_place("/sys/class/infiniband/rrdma1"));
 }
 
-}  // namespace
-}  // namespace rrdma::files
+}  // namespace rrdma::files::counter_files_test

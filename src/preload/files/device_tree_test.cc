@@ -5,8 +5,7 @@
 
 #include <map>
 
-namespace rrdma::files {
-namespace {
+namespace rrdma::files::device_tree_test {
 
 DeviceView example() {
   DeviceView view;
@@ -105,5 +104,4 @@ TEST(DeviceTree, NameThatTheMachineHasTooIsOurs) {
   EXPECT_EQ(tree["sys/class/infiniband/rrdma0"].content, "../../devices/virtual/infiniband/rrdma0");
 }
 
-}  // namespace
-}  // namespace rrdma::files
+}  // namespace rrdma::files::device_tree_test

@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::files {
-namespace {
+namespace rrdma::files::path_rule_test {
 
 PathRule rule(const KernelNames& kernel = {}) {
   DeviceView view;
@@ -78,5 +77,4 @@ TEST(PathRule, WhatTheKernelHasIsHiddenWhereOnlyOursIsWanted) {
   EXPECT_FALSE(only.matches("/sys/class/infiniband_mad"));
 }
 
-}  // namespace
-}  // namespace rrdma::files
+}  // namespace rrdma::files::path_rule_test

@@ -4,8 +4,7 @@
 
 #include <map>
 
-namespace rrdma::files {
-namespace {
+namespace rrdma::files::seen_path_test {
 
 TEST(SeenPath, LosesTheFolderOfTheTree) {
   const std::string root = "/run/user/7/rrdma/files.0123456789abcdef";
@@ -62,5 +61,4 @@ TEST_F(WithoutDots, TheLastComponentIsNotFollowed) {
 
 TEST_F(WithoutDots, EndsOfALoop) { EXPECT_EQ(walk("/loop/x/."), "/loop/x/."); }
 
-}  // namespace
-}  // namespace rrdma::files
+}  // namespace rrdma::files::seen_path_test

@@ -9,8 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace rrdma::files {
-namespace {
+namespace rrdma::files::tree_store_test {
 
 namespace fs = std::filesystem;
 
@@ -88,5 +87,4 @@ TEST_F(TreeStoreTest, FolderThatCannotBeWritten) {
   EXPECT_TRUE(TreeStore(folder_ + "/file").keep(small_tree("one")).empty());
 }
 
-}  // namespace
-}  // namespace rrdma::files
+}  // namespace rrdma::files::tree_store_test

@@ -8,8 +8,7 @@
 #include <array>
 #include <cstring>
 
-namespace rrdma::rdma_cm {
-namespace {
+namespace rrdma::rdma_cm::address_test {
 
 sockaddr_in v4(const char* text, std::uint16_t port) {
   sockaddr_in address{};
@@ -99,5 +98,4 @@ TEST(IpAddress, WritesItselfForPeople) {
   EXPECT_EQ(text_of(address_of_gid(wire::gid_of_ipv4({10, 0, 0, 1}), 3)), "10.0.0.1:3");
 }
 
-}  // namespace
-}  // namespace rrdma::rdma_cm
+}  // namespace rrdma::rdma_cm::address_test

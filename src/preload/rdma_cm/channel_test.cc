@@ -9,8 +9,7 @@
 
 #include "base/owned_fd.h"
 
-namespace rrdma::rdma_cm {
-namespace {
+namespace rrdma::rdma_cm::channel_test {
 
 class ChannelTest : public ::testing::Test {
  protected:
@@ -74,5 +73,4 @@ TEST_F(ChannelTest, WakesWhoWaits) {
   EXPECT_EQ(channel_.wait(turn), 0);
 }
 
-}  // namespace
-}  // namespace rrdma::rdma_cm
+}  // namespace rrdma::rdma_cm::channel_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::rdma_cm {
-namespace {
+namespace rrdma::rdma_cm::device_number_test {
 
 TEST(DeviceNumber, IsReadAsSysfsWritesIt) {
   EXPECT_EQ(parse_device_number("10:122\n", 0), ::makedev(10, 122));
@@ -15,5 +14,4 @@ TEST(DeviceNumber, IsTheOtherOneWhereThereIsNone) {
     EXPECT_EQ(parse_device_number(text, 7), 7u) << text;
 }
 
-}  // namespace
-}  // namespace rrdma::rdma_cm
+}  // namespace rrdma::rdma_cm::device_number_test

@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 #include <rdma/rdma_cma.h>
 
-namespace rrdma::rdma_cm {
-namespace {
+namespace rrdma::rdma_cm::event_kind_test {
 
 constexpr bool is(EventKind kind, rdma_cm_event_type number) {
   return static_cast<std::uint32_t>(kind) == static_cast<std::uint32_t>(number);
@@ -28,5 +27,4 @@ TEST(EventKind, HasTheNumbersOfLibrdmacm) {
   static_assert(is(EventKind::kTimeWaitExit, RDMA_CM_EVENT_TIMEWAIT_EXIT));
 }
 
-}  // namespace
-}  // namespace rrdma::rdma_cm
+}  // namespace rrdma::rdma_cm::event_kind_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::rdma_cm {
-namespace {
+namespace rrdma::rdma_cm::refusals_test {
 
 IpAddress server() {
   IpAddress address;
@@ -38,5 +37,4 @@ TEST(Refusals, LookUpsAndSilence) {
   EXPECT_NE(unreachable_sentence(server()).find("`rrdma doctor --peer 10.9.0.2`"), std::string::npos);
 }
 
-}  // namespace
-}  // namespace rrdma::rdma_cm
+}  // namespace rrdma::rdma_cm::refusals_test

@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <set>
 
-namespace rrdma::verbs {
-namespace {
+namespace rrdma::verbs::live_objects_test {
 
 std::set<void*> released;
 void release(void* memory) { released.insert(memory); }
@@ -71,5 +70,4 @@ TEST_F(Objects, HaveExactlyAsManyPlacesAsTheDeviceOffers) {
   EXPECT_TRUE(live_.take_place(ObjectKind::kQp, &device_, kMax));
 }
 
-}  // namespace
-}  // namespace rrdma::verbs
+}  // namespace rrdma::verbs::live_objects_test

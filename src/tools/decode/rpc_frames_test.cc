@@ -9,8 +9,7 @@
 #include "lib/rpc/frame.h"
 #include "wire/cm_ip_header.h"
 
-namespace rrdma::tools {
-namespace {
+namespace rrdma::tools::rpc_frames_test {
 
 namespace frames = rpc::detail;
 using Bytes = std::vector<std::uint8_t>;
@@ -200,5 +199,4 @@ TEST(RpcFrames, PiecesAndNoise) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::tools
+}  // namespace rrdma::tools::rpc_frames_test

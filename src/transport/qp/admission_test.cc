@@ -4,8 +4,7 @@
 
 #include "transport/qp/queue_pair.h"
 
-namespace rrdma::transport {
-namespace {
+namespace rrdma::transport::admission_test {
 
 constexpr std::uint32_t kParty = 7;
 
@@ -127,5 +126,4 @@ TEST(Refusals, EachHasItsCounter) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::transport
+}  // namespace rrdma::transport::admission_test

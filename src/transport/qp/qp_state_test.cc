@@ -8,8 +8,7 @@
 
 #include "objects/memory.h"
 
-namespace rrdma::transport {
-namespace {
+namespace rrdma::transport::qp_state_test {
 
 using Reason = TransitionError::Reason;
 
@@ -297,5 +296,4 @@ TEST(QpState, ExplanationsNameTheTransitionAndTheAttributes) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::transport
+}  // namespace rrdma::transport::qp_state_test

@@ -9,8 +9,7 @@
 #include "base/prng.h"
 #include "transport/qp/queue_pair.h"
 
-namespace rrdma::transport {
-namespace {
+namespace rrdma::transport::qp_table_test {
 
 TEST(QpTable, HoldsWhatAMapWouldHold) {
   Prng prng(5);
@@ -48,5 +47,4 @@ TEST(QpTable, ForgetsManyInSequenceQuickly) {
   EXPECT_EQ(table.size(), 0u);
 }
 
-}  // namespace
-}  // namespace rrdma::transport
+}  // namespace rrdma::transport::qp_table_test

@@ -7,8 +7,7 @@
 
 #include "base/prng.h"
 
-namespace rrdma::transport {
-namespace {
+namespace rrdma::transport::response_cache_test {
 
 // The expected contents of the cache: entries by age, the oldest first.
 class Model {
@@ -75,5 +74,4 @@ TEST(ResponseCache, WhatWasNotSentIsNotReplaced) {
   EXPECT_TRUE(cache.has_room()) << "a replay may go";
 }
 
-}  // namespace
-}  // namespace rrdma::transport
+}  // namespace rrdma::transport::response_cache_test

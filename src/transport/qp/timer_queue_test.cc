@@ -4,8 +4,7 @@
 
 #include <vector>
 
-namespace rrdma::transport {
-namespace {
+namespace rrdma::transport::timer_queue_test {
 
 struct Element {
   std::uint32_t timer_position = kNoTimer;
@@ -50,5 +49,4 @@ TEST(TimerQueue, KeepsWhatWasPutOffUntilItSettles) {
   EXPECT_EQ(settle(queue), kNever);
 }
 
-}  // namespace
-}  // namespace rrdma::transport
+}  // namespace rrdma::transport::timer_queue_test

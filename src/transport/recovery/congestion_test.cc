@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::transport {
-namespace {
+namespace rrdma::transport::congestion_test {
 
 constexpr std::uint32_t kMost = 128;
 constexpr Duration kBase = microseconds(50);
@@ -242,5 +241,4 @@ TEST(StrictControl, SilenceLeavesTheFloor) {
   EXPECT_EQ(path.window(), CongestionControl::kFloor + 20);
 }
 
-}  // namespace
-}  // namespace rrdma::transport
+}  // namespace rrdma::transport::congestion_test

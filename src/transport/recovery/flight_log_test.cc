@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::transport {
-namespace {
+namespace rrdma::transport::flight_log_test {
 
 using wire::Psn;
 
@@ -69,5 +68,4 @@ TEST_F(FlightLogTest, GivesItsRingBack) {
   store.give_back(other, 64);
 }
 
-}  // namespace
-}  // namespace rrdma::transport
+}  // namespace rrdma::transport::flight_log_test

@@ -4,8 +4,7 @@
 
 #include <vector>
 
-namespace rrdma::transport {
-namespace {
+namespace rrdma::transport::reorder_buffer_test {
 
 using Verdict = ReorderBuffer::Verdict;
 
@@ -172,5 +171,4 @@ TEST_F(ReorderBufferTest, GreedyQpsLeaveRoomForOthers) {
   EXPECT_EQ(store_.room(), std::size_t{EarlyPackets::kSlots});
 }
 
-}  // namespace
-}  // namespace rrdma::transport
+}  // namespace rrdma::transport::reorder_buffer_test

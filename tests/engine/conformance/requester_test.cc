@@ -4,8 +4,7 @@
 #include "script.h"
 #include "sim/pattern.h"
 
-namespace rrdma::conformance {
-namespace {
+namespace rrdma::conformance::requester_test {
 
 TEST(Requester, CutsMessagesAtTheMtu) {
   Script script;
@@ -797,5 +796,4 @@ TEST(Requester, AGhostOfAnAnswerAfterTheErrorIsIgnored) {
   )");
 }
 
-}  // namespace
-}  // namespace rrdma::conformance
+}  // namespace rrdma::conformance::requester_test

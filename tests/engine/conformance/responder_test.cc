@@ -5,8 +5,7 @@
 #include "script.h"
 #include "sim/pattern.h"
 
-namespace rrdma::conformance {
-namespace {
+namespace rrdma::conformance::responder_test {
 
 bool placed(Script& script, std::uint64_t address, std::uint32_t psn, std::size_t octets) {
   std::vector<std::uint8_t> expected(octets);
@@ -678,5 +677,4 @@ TEST(Responder, AnswersCongestionWithANotificationNowAndThen) {
   )");
 }
 
-}  // namespace
-}  // namespace rrdma::conformance
+}  // namespace rrdma::conformance::responder_test

@@ -4,8 +4,7 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
-namespace rrdma::conformance {
-namespace {
+namespace rrdma::conformance::script_test {
 
 TEST(Script, NoticesAWrongAnswer) {
   EXPECT_NONFATAL_FAILURE(
@@ -55,5 +54,4 @@ TEST(Script, NoticesAnUnaskedCompletionAndEvent) {
       "told 'access error'");
 }
 
-}  // namespace
-}  // namespace rrdma::conformance
+}  // namespace rrdma::conformance::script_test

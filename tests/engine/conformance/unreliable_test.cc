@@ -4,8 +4,7 @@
 #include "script.h"
 #include "sim/pattern.h"
 
-namespace rrdma::conformance {
-namespace {
+namespace rrdma::conformance::unreliable_test {
 
 ScriptOptions of(transport::QpType type) {
   ScriptOptions options;
@@ -136,5 +135,4 @@ TEST(Datagram, ADatagramThatDoesNotFitLeavesTheReceive) {
   EXPECT_EQ(script.counters().dropped_too_long, 1u);
 }
 
-}  // namespace
-}  // namespace rrdma::conformance
+}  // namespace rrdma::conformance::unreliable_test

@@ -19,8 +19,7 @@
 #include "wire/source_port.h"
 #include "wire/transport_packet.h"
 
-namespace rrdma::wire {
-namespace {
+namespace rrdma::wire::captures_test {
 
 using File = std::vector<std::uint8_t>;
 
@@ -170,5 +169,4 @@ TEST(Captures, SurviveBeingWrittenAsPcapng) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::wire
+}  // namespace rrdma::wire::captures_test

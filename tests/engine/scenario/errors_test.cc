@@ -3,8 +3,7 @@
 
 #include "pair.h"
 
-namespace rrdma::scenario {
-namespace {
+namespace rrdma::scenario::errors_test {
 
 using objects::SendOpcode;
 using objects::Status;
@@ -298,5 +297,4 @@ TEST(Windows, ABindWhoseRegionOrWindowHasGoneIsRefused) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::scenario
+}  // namespace rrdma::scenario::errors_test

@@ -3,8 +3,7 @@
 
 #include "pair.h"
 
-namespace rrdma::scenario {
-namespace {
+namespace rrdma::scenario::explained_test {
 
 using objects::Cause;
 using objects::CompletionOpcode;
@@ -132,5 +131,4 @@ TEST(Explained, FlushesAreCounted) {
   EXPECT_EQ(pair.a.flushed_receives, 5u);
 }
 
-}  // namespace
-}  // namespace rrdma::scenario
+}  // namespace rrdma::scenario::explained_test

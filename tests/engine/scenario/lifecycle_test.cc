@@ -3,8 +3,7 @@
 
 #include "pair.h"
 
-namespace rrdma::scenario {
-namespace {
+namespace rrdma::scenario::lifecycle_test {
 
 using objects::SendOpcode;
 using objects::Status;
@@ -180,5 +179,4 @@ TEST(Lifecycle, AHostThatIsPausedLosesNothing) {
   EXPECT_TRUE(pair.b.holds(0, pair.a, 0, 200'000));
 }
 
-}  // namespace
-}  // namespace rrdma::scenario
+}  // namespace rrdma::scenario::lifecycle_test

@@ -5,8 +5,7 @@
 
 #include "pair.h"
 
-namespace rrdma::scenario {
-namespace {
+namespace rrdma::scenario::loss_test {
 
 using objects::SendOpcode;
 using objects::Status;
@@ -228,5 +227,4 @@ TEST(Loss, ACorruptedPacketIsALostPacket) {
   EXPECT_GT(pair.world.network().count(link::Fate::kIcrcRefused), 5u);
 }
 
-}  // namespace
-}  // namespace rrdma::scenario
+}  // namespace rrdma::scenario::loss_test

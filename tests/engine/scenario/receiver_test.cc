@@ -3,8 +3,7 @@
 
 #include "pair.h"
 
-namespace rrdma::scenario {
-namespace {
+namespace rrdma::scenario::receiver_test {
 
 using objects::SendOpcode;
 using objects::Status;
@@ -188,5 +187,4 @@ TEST(Receiver, ACompletionQueueThatRunsOverIsAnEvent) {
   EXPECT_EQ(pair.b.ids(), (std::vector<std::uint64_t>{100, 101, 102, 103}));
 }
 
-}  // namespace
-}  // namespace rrdma::scenario
+}  // namespace rrdma::scenario::receiver_test

@@ -13,8 +13,7 @@
 #include "sim/exchange.h"
 #include "sim/scenario.h"
 
-namespace rrdma::sim {
-namespace {
+namespace rrdma::sim::mutants_test {
 
 using transport::Mutant;
 using transport::PlantedBug;
@@ -106,5 +105,4 @@ TEST(Mutants, NoneIsFoundWhereNoneIs) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::sim
+}  // namespace rrdma::sim::mutants_test

@@ -14,8 +14,7 @@
 #include "sim/exchange.h"
 #include "sim/recorder.h"
 
-namespace rrdma::sim {
-namespace {
+namespace rrdma::sim::swarm_test {
 
 #ifndef RRDMA_SWARM_SEEDS
 #define RRDMA_SWARM_SEEDS 2000
@@ -138,5 +137,4 @@ TEST(Swarm, KeepsEveryPromise) {
   for (const std::string& name : coverage.missing()) ADD_FAILURE() << "the whole run never met: " << name;
 }
 
-}  // namespace
-}  // namespace rrdma::sim
+}  // namespace rrdma::sim::swarm_test

@@ -10,8 +10,7 @@
 
 #include "tests/libraries/comm/world.h"
 
-namespace comm_test {
-namespace {
+namespace comm_test::asio_test {
 
 class InAsio : public World {
  public:
@@ -72,5 +71,4 @@ TEST_F(InAsio, ADriverThatEndsLeavesTheContextAsItWas) {
   EXPECT_TRUE(pair.client.open());
 }
 
-}  // namespace
-}  // namespace comm_test
+}  // namespace comm_test::asio_test

@@ -4,8 +4,7 @@
 
 #include "tests/libraries/comm/world.h"
 
-namespace comm_test {
-namespace {
+namespace comm_test::atomic_test {
 
 class OneSided : public World {};
 
@@ -135,5 +134,4 @@ TEST_F(OneSided, ReadOnlyMemoryIsNotWritten) {
   EXPECT_EQ(target.data()[0], std::byte{1});
 }
 
-}  // namespace
-}  // namespace comm_test
+}  // namespace comm_test::atomic_test

@@ -3,8 +3,7 @@
 
 #include "tests/libraries/comm/world.h"
 
-namespace comm_test {
-namespace {
+namespace comm_test::batch_test {
 
 class Batches : public World {};
 
@@ -50,5 +49,4 @@ TEST_F(Batches, FlushWaitsForTheAcknowledgement) {
   }(pair));
 }
 
-}  // namespace
-}  // namespace comm_test
+}  // namespace comm_test::batch_test

@@ -1,8 +1,7 @@
 // The end of connections: everything sent arrives, and every waiter learns the reason.
 #include "tests/libraries/comm/world.h"
 
-namespace comm_test {
-namespace {
+namespace comm_test::close_test {
 
 class Closing : public World {};
 
@@ -183,5 +182,4 @@ TEST(AnyOrder, HandlesOutliveTheirContext) {
   EXPECT_EQ(accepting.await_resume().error().code(), Code::kClosed);
 }
 
-}  // namespace
-}  // namespace comm_test
+}  // namespace comm_test::close_test

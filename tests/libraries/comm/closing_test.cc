@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::comm::detail {
-namespace {
+namespace rrdma::comm::detail::closing_test {
 
 TEST(Closing, ThisEndClosesFirst) {
   Closing closing;
@@ -47,5 +46,4 @@ TEST(Closing, NobodyCloses) {
   EXPECT_FALSE(closing.awaits_disconnect());
 }
 
-}  // namespace
-}  // namespace rrdma::comm::detail
+}  // namespace rrdma::comm::detail::closing_test

@@ -6,8 +6,7 @@
 
 #include "tests/libraries/comm/world.h"
 
-namespace comm_test {
-namespace {
+namespace comm_test::connect_test {
 
 class Connections : public World {};
 
@@ -239,5 +238,4 @@ TEST_F(Connections, ManyAtOnce) {
   settle();
 }
 
-}  // namespace
-}  // namespace comm_test
+}  // namespace comm_test::connect_test

@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::comm::detail {
-namespace {
+namespace rrdma::comm::detail::credits_test {
 
 // An end with `depth` receives that has told the peer about all of them.
 Credits opened(std::uint32_t granted, std::uint32_t depth) {
@@ -83,5 +82,4 @@ TEST(Credits, CreditMessagesEarnNoCreditMessage) {
   EXPECT_EQ(credits.grant(), 4U) << "they travel with the next message";
 }
 
-}  // namespace
-}  // namespace rrdma::comm::detail
+}  // namespace rrdma::comm::detail::credits_test

@@ -3,8 +3,7 @@
 
 #include "tests/libraries/comm/world.h"
 
-namespace comm_test {
-namespace {
+namespace comm_test::datagram_test {
 
 class Datagrams : public World {
  public:
@@ -86,5 +85,4 @@ TEST_F(Datagrams, EndWhileSomebodyWaits) {
   }(this, next));
 }
 
-}  // namespace
-}  // namespace comm_test
+}  // namespace comm_test::datagram_test

@@ -9,8 +9,7 @@
 
 #include "tests/libraries/comm/withdrawing.h"
 
-namespace comm_test {
-namespace {
+namespace comm_test::every_operation_test {
 
 struct Entry {
   const char* type;  // the awaited class
@@ -165,5 +164,4 @@ TEST_F(EveryOperation, TheTableKnowsThemAll) {
   EXPECT_EQ(known, found);
 }
 
-}  // namespace
-}  // namespace comm_test
+}  // namespace comm_test::every_operation_test

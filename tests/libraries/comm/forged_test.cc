@@ -12,8 +12,7 @@
 
 #include "tests/libraries/comm/world.h"
 
-namespace comm_test {
-namespace {
+namespace comm_test::forged_test {
 
 // kind, reserved, credits, length (little-endian), then the payload.
 std::string message(std::uint8_t kind, std::uint8_t reserved, std::uint16_t credits, std::uint32_t length,
@@ -198,5 +197,4 @@ TEST_F(Forged, MoreMessagesThanReceives) {
   EXPECT_EQ(error.peer(), end.peer());
 }
 
-}  // namespace
-}  // namespace comm_test
+}  // namespace comm_test::forged_test

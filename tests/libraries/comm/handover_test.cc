@@ -8,8 +8,7 @@
 
 #include "tests/libraries/comm/world.h"
 
-namespace comm_test {
-namespace {
+namespace comm_test::handover_test {
 
 Task<> echo(Context& context, Incoming incoming) {
   Endpoint end = (co_await incoming.accept(context, {}, kPatience)).value_or_throw();
@@ -130,5 +129,4 @@ TEST_F(HandedOver, DroppedByWhoGotIt) {
   settle();
 }
 
-}  // namespace
-}  // namespace comm_test
+}  // namespace comm_test::handover_test

@@ -6,8 +6,7 @@
 
 #include "tests/libraries/comm/world.h"
 
-namespace comm_test {
-namespace {
+namespace comm_test::lost_test {
 
 class Lost : public World {};
 
@@ -97,5 +96,4 @@ TEST_F(Lost, TheFileWakesAnotherLoop) {
   }
 }
 
-}  // namespace
-}  // namespace comm_test
+}  // namespace comm_test::lost_test

@@ -7,8 +7,7 @@
 #include "tests/libraries/comm/counted_allocations.h"
 #include "tests/libraries/comm/world.h"
 
-namespace comm_test {
-namespace {
+namespace comm_test::memory_test {
 
 class Memory : public World {};
 
@@ -189,5 +188,4 @@ TEST_F(Memory, NoAllocationForAMessage) {
   EXPECT_EQ(allocations - before, 0U);
 }
 
-}  // namespace
-}  // namespace comm_test
+}  // namespace comm_test::memory_test

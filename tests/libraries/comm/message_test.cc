@@ -4,8 +4,7 @@
 
 #include "tests/libraries/comm/world.h"
 
-namespace comm_test {
-namespace {
+namespace comm_test::message_test {
 
 class Messages : public World {};
 
@@ -283,5 +282,4 @@ TEST_F(Messages, OneSlowPeerStallsNobodyElse) {
   }(slow, quick));
 }
 
-}  // namespace
-}  // namespace comm_test
+}  // namespace comm_test::message_test

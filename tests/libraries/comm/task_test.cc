@@ -4,8 +4,7 @@
 
 #include "tests/libraries/comm/world.h"
 
-namespace comm_test {
-namespace {
+namespace comm_test::task_test {
 
 class Tasks : public World {};
 
@@ -301,5 +300,4 @@ TEST_F(Tasks, ResultsSayWhatIsWrong) {
   EXPECT_THROW(std::move(bad).value_or_throw(), Failure);
 }
 
-}  // namespace
-}  // namespace comm_test
+}  // namespace comm_test::task_test

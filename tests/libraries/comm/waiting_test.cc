@@ -3,8 +3,7 @@
 
 #include "tests/libraries/comm/world.h"
 
-namespace comm_test {
-namespace {
+namespace comm_test::waiting_test {
 
 class Waiting : public World, public ::testing::WithParamInterface<Wait::Way> {
  protected:
@@ -61,5 +60,4 @@ INSTANTIATE_TEST_SUITE_P(, Waiting, ::testing::Values(Wait::Way::kEvent, Wait::W
                            return way.param == Wait::Way::kEvent ? "ByEvents" : "SpinningFirst";
                          });
 
-}  // namespace
-}  // namespace comm_test
+}  // namespace comm_test::waiting_test

@@ -5,8 +5,7 @@
 
 #include "tests/libraries/comm/world.h"
 
-namespace comm_test {
-namespace {
+namespace comm_test::window_test {
 
 class Windows : public World {
  protected:
@@ -100,5 +99,4 @@ TEST_F(Windows, NothingToLend) {
   EXPECT_EQ(lent.error().peer(), pair.server.peer());
 }
 
-}  // namespace
-}  // namespace comm_test
+}  // namespace comm_test::window_test

@@ -4,8 +4,7 @@
 
 #include "tests/libraries/comm/withdrawing.h"
 
-namespace comm_test {
-namespace {
+namespace comm_test::withdraw_test {
 
 TEST_F(Withdrawing, Connecting) {
   Pair other = connect();
@@ -254,5 +253,4 @@ TEST_F(Withdrawing, EndpointsInTheMiddleOfEverything) {
   settle();
 }
 
-}  // namespace
-}  // namespace comm_test
+}  // namespace comm_test::withdraw_test

@@ -4,8 +4,7 @@
 #include "tests/libraries/comm/counted_allocations.h"
 #include "tests/libraries/rpc/world.h"
 
-namespace rpc_test {
-namespace {
+namespace rpc_test::allocation_test {
 
 class Allocations : public World {
  protected:
@@ -65,5 +64,4 @@ TEST_F(Allocations, NoneWithManyUnderWay) {
   EXPECT_EQ(taken.back(), 0U) << "after " << taken.size() << " parts of the time";
 }
 
-}  // namespace
-}  // namespace rpc_test
+}  // namespace rpc_test::allocation_test

@@ -28,7 +28,7 @@ struct Till {
   unsigned payments = 0;
 };
 
-namespace {
+namespace client_test {
 
 class Clients : public ::testing::Test {
  protected:
@@ -260,5 +260,5 @@ TEST_F(Clients, TakeServersInTurn) {
   EXPECT_EQ(servers.two.payments, 5U);
 }
 
-}  // namespace
+}  // namespace client_test
 }  // namespace rpc_test

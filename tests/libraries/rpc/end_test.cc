@@ -3,8 +3,7 @@
 
 #include "tests/libraries/rpc/world.h"
 
-namespace rpc_test {
-namespace {
+namespace rpc_test::end_test {
 
 class Ends : public World {};
 
@@ -157,5 +156,4 @@ TEST_F(Ends, NobodyListens) {
   EXPECT_EQ(nobody.status().code(), Code::kUnavailable) << nobody.status().what();
 }
 
-}  // namespace
-}  // namespace rpc_test
+}  // namespace rpc_test::end_test

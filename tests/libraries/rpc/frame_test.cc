@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace rrdma::rpc::detail {
-namespace {
+namespace rrdma::rpc::detail::frame_test {
 
 std::vector<std::byte> octets_of(const Frame& frame) {
   std::vector<std::byte> octets(head_size(frame) + frame.body.size());
@@ -200,5 +199,4 @@ TEST(Frames, HellosAreReadAgain) {
   EXPECT_FALSE(parse_server_hello(std::span(answered).first(63)));
 }
 
-}  // namespace
-}  // namespace rrdma::rpc::detail
+}  // namespace rrdma::rpc::detail::frame_test

@@ -30,7 +30,7 @@ struct Careless {
   std::optional<Reader<std::uint32_t>> reader;
 };
 
-namespace {
+namespace handle_test {
 
 class Handles : public World {
  protected:
@@ -170,5 +170,5 @@ TEST_F(Handles, OfAHandlerThatHasEndedReadNothingOfTheNextCall) {
   EXPECT_EQ(run(second.finish(kPatience)).value(), 7U);
 }
 
-}  // namespace
+}  // namespace handle_test
 }  // namespace rpc_test

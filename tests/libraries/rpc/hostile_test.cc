@@ -10,8 +10,7 @@
 #include "lib/rpc/frame.h"
 #include "tests/libraries/rpc/world.h"
 
-namespace rpc_test {
-namespace {
+namespace rpc_test::hostile_test {
 
 using rrdma::comm::Endpoint;
 using rrdma::comm::Message;
@@ -323,5 +322,4 @@ TEST_F(Hostile, Servers) {
   EXPECT_EQ(reply_with(item, kPatience).code(), Code::kInternal) << "what only a client says";
 }
 
-}  // namespace
-}  // namespace rpc_test
+}  // namespace rpc_test::hostile_test

@@ -17,7 +17,7 @@ struct Keeper {
   unsigned kept = 0;
 };
 
-namespace {
+namespace limit_test {
 
 class Limits : public World {};
 
@@ -174,5 +174,5 @@ TEST_F(Limits, AClientThatLeavesCancelsItsCalls) {
   EXPECT_EQ(desk_.cancelled, 1U);
 }
 
-}  // namespace
+}  // namespace limit_test
 }  // namespace rpc_test

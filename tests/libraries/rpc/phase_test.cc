@@ -11,8 +11,7 @@
 #include "lib/rpc/frame.h"
 #include "tests/libraries/rpc/world.h"
 
-namespace rpc_test {
-namespace {
+namespace rpc_test::phase_test {
 
 namespace wire = rrdma::rpc::detail;
 
@@ -331,5 +330,4 @@ TEST_F(Silence, DeadlinesEndConnecting) {
   EXPECT_LT(Clock::now() - begin, kPatience);
 }
 
-}  // namespace
-}  // namespace rpc_test
+}  // namespace rpc_test::phase_test

@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rpc_test {
-namespace {
+namespace rpc_test::printable_test {
 
 using rrdma::rpc::tool::Lines;
 using rrdma::rpc::tool::printable;
@@ -32,5 +31,4 @@ TEST(Printable, NothingThatATerminalObeysIsLeft) {
   EXPECT_EQ(printable(std::string_view("\0x\x7f", 3), Lines::kKept), "\\x00x\\x7f");
 }
 
-}  // namespace
-}  // namespace rpc_test
+}  // namespace rpc_test::printable_test

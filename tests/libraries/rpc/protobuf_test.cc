@@ -4,8 +4,7 @@
 #include "store.rrdma.h"
 #include "tests/libraries/rpc/world.h"
 
-namespace rpc_test {
-namespace {
+namespace rpc_test::protobuf_test {
 
 class Shelf : public store::StoreService {
  public:
@@ -167,5 +166,4 @@ TEST_F(Protobuf, AnArgumentThatIsNone) {
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
 }
 
-}  // namespace
-}  // namespace rpc_test
+}  // namespace rpc_test::protobuf_test

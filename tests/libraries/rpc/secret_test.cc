@@ -6,8 +6,7 @@
 #include "lib/rpc/frame.h"
 #include "tests/libraries/rpc/world.h"
 
-namespace rpc_test {
-namespace {
+namespace rpc_test::secret_test {
 
 class Secrets : public World {
  protected:
@@ -128,5 +127,4 @@ TEST_F(Gates, AreAskedBeforeTheHandler) {
   EXPECT_EQ(desk_.calls, 1U);
 }
 
-}  // namespace
-}  // namespace rpc_test
+}  // namespace rpc_test::secret_test

@@ -20,7 +20,7 @@ struct Metrics {
   Task<Result<std::string>> text();
 };
 
-namespace {
+namespace service_test {
 
 class Ends {
  public:
@@ -181,5 +181,5 @@ TEST(LatenciesTest, PercentilesAreNearAndWhole) {
   EXPECT_EQ(other.count(), 100002U);
 }
 
-}  // namespace
+}  // namespace service_test
 }  // namespace rpc_test

@@ -1,8 +1,7 @@
 // Streams of all three kinds: order, ends, flow control, cancellation at every point.
 #include "tests/libraries/rpc/world.h"
 
-namespace rpc_test {
-namespace {
+namespace rpc_test::stream_test {
 
 class Streams : public World {};
 
@@ -186,5 +185,4 @@ TEST_F(Streams, TheServerMayEndFirst) {
   }(channel));
 }
 
-}  // namespace
-}  // namespace rpc_test
+}  // namespace rpc_test::stream_test

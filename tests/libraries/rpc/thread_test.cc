@@ -63,7 +63,7 @@ class Mill {
   std::promise<void> stop;
 };
 
-namespace {
+namespace thread_test {
 
 class Threads : public ::testing::Test {
  protected:
@@ -225,5 +225,5 @@ TEST_F(Compute, ALimitIsKept) {
   settle();
 }
 
-}  // namespace
+}  // namespace thread_test
 }  // namespace rpc_test

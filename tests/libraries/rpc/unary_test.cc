@@ -5,8 +5,7 @@
 
 #include "tests/libraries/rpc/world.h"
 
-namespace rpc_test {
-namespace {
+namespace rpc_test::unary_test {
 
 class Unary : public World {};
 
@@ -245,5 +244,4 @@ TEST_F(Unary, MemoryComesBack) {
       context_.run_until([&] { return context_.pool().in_use() <= before; }, Clock::now() + kPatience));
 }
 
-}  // namespace
-}  // namespace rpc_test
+}  // namespace rpc_test::unary_test

@@ -9,8 +9,7 @@
 
 #include "lib/rpc/frame_layout.h"
 
-namespace rrdma::rpc::detail {
-namespace {
+namespace rrdma::rpc::detail::wireshark_layout_test {
 
 constexpr std::string_view kBegin = "-- The layout begins.\n";
 constexpr std::string_view kEnd = "-- The layout ends.\n";
@@ -107,5 +106,4 @@ TEST(WiresharkPlugin, HasTheLayoutOfTheFrames) {
       << expected;
 }
 
-}  // namespace
-}  // namespace rrdma::rpc::detail
+}  // namespace rrdma::rpc::detail::wireshark_layout_test

@@ -9,8 +9,7 @@
 #include <map>
 #include <utility>
 
-namespace rrdma::endings {
-namespace {
+namespace rrdma::endings::model_test {
 
 std::uint64_t seeds() {
   const char* text = std::getenv("RRDMA_ENDINGS_SEEDS");
@@ -92,5 +91,4 @@ TEST(Endings, AKillAtAnyStepBreaksNoPromise) {
   std::printf("%llu runs\n", static_cast<unsigned long long>(runs));
 }
 
-}  // namespace
-}  // namespace rrdma::endings
+}  // namespace rrdma::endings::model_test

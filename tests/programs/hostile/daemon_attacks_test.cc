@@ -21,8 +21,7 @@
 #include "wire/transport_packet.h"
 #include "wire/udp.h"
 
-namespace rrdma::daemon {
-namespace {
+namespace rrdma::daemon::daemon_attacks_test {
 
 const wire::Gid kHere = wire::gid_of_ipv4({127, 0, 0, 1});
 
@@ -349,5 +348,4 @@ TEST(Attack, StrangersAreTurnedAwayAtTheDoor) {
       Privilege::kRoot);
 }
 
-}  // namespace
-}  // namespace rrdma::daemon
+}  // namespace rrdma::daemon::daemon_attacks_test

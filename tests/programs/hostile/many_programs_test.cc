@@ -13,8 +13,7 @@
 #include "control/slot.h"
 #include "daemon/test_surroundings.h"
 
-namespace rrdma::daemon {
-namespace {
+namespace rrdma::daemon::many_programs_test {
 
 constexpr std::size_t kProgramsUsually = 150;
 
@@ -87,5 +86,4 @@ TEST(ManyPrograms, EachHasItsSlotAndKeepsItWhenTheDaemonDies) {
   });
 }
 
-}  // namespace
-}  // namespace rrdma::daemon
+}  // namespace rrdma::daemon::many_programs_test

@@ -10,8 +10,7 @@
 #define SO_DETACH_REUSEPORT_BPF 68
 #endif
 
-namespace rrdma::daemon {
-namespace {
+namespace rrdma::daemon::shared_port_test {
 
 constexpr std::size_t kSlotsOfGroup = 15;  // that are bound at first, less the daemon's own
 
@@ -141,5 +140,4 @@ TEST(SharedPort, DescriptorsOfAFormerHolderReachNobody) {
       Privilege::kRoot);
 }
 
-}  // namespace
-}  // namespace rrdma::daemon
+}  // namespace rrdma::daemon::shared_port_test

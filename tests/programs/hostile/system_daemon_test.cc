@@ -21,8 +21,7 @@
 #include "daemon/disposal.h"
 #include "host/clock.h"
 
-namespace rrdma::daemon {
-namespace {
+namespace rrdma::daemon::system_daemon_test {
 
 const std::string kDaemonName(control::kNetworkName);
 
@@ -502,5 +501,4 @@ TEST(SystemDaemon, AnInvisibleProgramTakesNoRulesAlong) {
       Privilege::kRoot);
 }
 
-}  // namespace
-}  // namespace rrdma::daemon
+}  // namespace rrdma::daemon::system_daemon_test

@@ -22,8 +22,7 @@
 #include "nic/process/process_control.h"
 #include "objects/completion_queue.h"
 
-namespace rrdma::nic {
-namespace {
+namespace rrdma::nic::lanes_test {
 
 constexpr std::uint32_t kMessageOctets = 3000;
 constexpr int kMessages = 40;
@@ -366,5 +365,4 @@ TEST(Lanes, EachThreadServesItsOwn) {
   daemon::in_own_network([] { exchange(LinkChoice::kUdp, false); });
 }
 
-}  // namespace
-}  // namespace rrdma::nic
+}  // namespace rrdma::nic::lanes_test

@@ -1,8 +1,7 @@
 // The completion statuses of work requests, between two QPs of this process.
 #include "bench.h"
 
-namespace letter {
-namespace {
+namespace letter::errors_test {
 
 class Errors : public Bench {
  protected:
@@ -172,5 +171,4 @@ TEST_F(Errors, AType2WindowTakesTheLowOctetOfTheKey) {
   EXPECT_EQ(next_of(from_).status, before == mw->rkey ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR);
 }
 
-}  // namespace
-}  // namespace letter
+}  // namespace letter::errors_test

@@ -4,8 +4,7 @@
 
 #include "bench.h"
 
-namespace letter {
-namespace {
+namespace letter::limits_test {
 
 // With `existing` objects, exactly `max` more can be created. The next gives ENOMEM, and destroying one makes
 // room again.
@@ -87,5 +86,4 @@ TEST_F(Many, AddressHandles) {
       "max_ah", attr_.max_ah, 0, [&] { return ibv_create_ah(pd_, &attr); }, ibv_destroy_ah);
 }
 
-}  // namespace
-}  // namespace letter
+}  // namespace letter::limits_test

@@ -6,8 +6,7 @@
 
 #include "bench.h"
 
-namespace letter {
-namespace {
+namespace letter::memory_test {
 
 class Memory : public Bench {};
 
@@ -40,5 +39,4 @@ TEST_F(Memory, TheProbeForMemoryOfOtherDevices) {
   EXPECT_EQ(errno, EBADF);
 }
 
-}  // namespace
-}  // namespace letter
+}  // namespace letter::memory_test

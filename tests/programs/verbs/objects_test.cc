@@ -6,8 +6,7 @@
 
 #include "bench.h"
 
-namespace letter {
-namespace {
+namespace letter::objects_test {
 
 class Objects : public Bench {
  protected:
@@ -191,5 +190,4 @@ TEST_F(Objects, GoWithTheirContextWhateverBecameOfThem) {
   EXPECT_NE(ibv_close_device(context), 0);
 }
 
-}  // namespace
-}  // namespace letter
+}  // namespace letter::objects_test

@@ -11,8 +11,7 @@
 
 #include "bench.h"
 
-namespace letter {
-namespace {
+namespace letter::patience_test {
 
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::duration<double, std::milli>;
@@ -153,5 +152,4 @@ TEST_F(Silence, OfAQueuePairOfAnotherProcess) {
   expect_in_time(tries);
 }
 
-}  // namespace
-}  // namespace letter
+}  // namespace letter::patience_test

@@ -10,8 +10,7 @@
 
 #include "bench.h"
 
-namespace letter {
-namespace {
+namespace letter::states_test {
 
 class States : public Bench {
  protected:
@@ -211,5 +210,4 @@ TEST_F(States, ARemoteQpInResetOrErrorIsSilent) {
   }
 }
 
-}  // namespace
-}  // namespace letter
+}  // namespace letter::states_test

@@ -10,8 +10,7 @@
 
 #include "bench.h"
 
-namespace letter {
-namespace {
+namespace letter::threads_test {
 
 constexpr int kRounds = 1000;
 constexpr int kMessages = 20000;
@@ -235,5 +234,4 @@ TEST_F(Threads, AnArmedQueueWakesForQpsThatComeLater) {
   EXPECT_EQ(next(waiting).wr_id, 7u);
 }
 
-}  // namespace
-}  // namespace letter
+}  // namespace letter::threads_test

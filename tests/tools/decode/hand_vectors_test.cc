@@ -17,8 +17,7 @@
 #include "wire/roce_packet.h"
 #include "wire/transport_packet.h"
 
-namespace rrdma::wire {
-namespace {
+namespace rrdma::wire::hand_vectors_test {
 
 using Bytes = std::vector<std::uint8_t>;
 
@@ -260,5 +259,4 @@ TEST(HandVectors, WholeFramesOverRoceV1) {
   }
 }
 
-}  // namespace
-}  // namespace rrdma::wire
+}  // namespace rrdma::wire::hand_vectors_test

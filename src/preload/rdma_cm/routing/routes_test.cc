@@ -7,8 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace rrdma::rdma_cm {
-namespace {
+namespace rrdma::rdma_cm::routes_test {
 
 const wire::Gid kV4 = wire::gid_of_ipv4({10, 77, 0, 1});
 const wire::Gid kOtherV4 = wire::gid_of_ipv4({192, 168, 9, 9});  // of this host, on another interface
@@ -165,5 +164,4 @@ TEST(GidIndexFor, TakesAnyForPeersOnThisHostOnly) {
   EXPECT_EQ(gid_index_for(kDevice, kOtherV4, kForeign), std::nullopt);
 }
 
-}  // namespace
-}  // namespace rrdma::rdma_cm
+}  // namespace rrdma::rdma_cm::routes_test

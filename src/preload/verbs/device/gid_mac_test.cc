@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::verbs {
-namespace {
+namespace rrdma::verbs::gid_mac_test {
 
 wire::Gid gid_of(std::array<std::uint8_t, 16> octets) {
   wire::Gid gid;
@@ -38,5 +37,4 @@ TEST(GidMac, RandomAddressesNameNone) {
   EXPECT_EQ(embedded_mac(ipv4(10, 0, 0, 1)), std::nullopt);
 }
 
-}  // namespace
-}  // namespace rrdma::verbs
+}  // namespace rrdma::verbs::gid_mac_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::verbs {
-namespace {
+namespace rrdma::verbs::port_speed_test {
 
 // Megabits per second of one lane, by active_speed (SDR, QDR, EDR, HDR, NDR).
 std::uint64_t lane_mbps(std::uint8_t speed) {
@@ -33,5 +32,4 @@ TEST(PortSpeed, HasALeastOne) {
   EXPECT_EQ(port_speed_of(1'000).speed, 1);
 }
 
-}  // namespace
-}  // namespace rrdma::verbs
+}  // namespace rrdma::verbs::port_speed_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::verbs {
-namespace {
+namespace rrdma::verbs::completion_clock_test {
 
 constexpr std::int64_t kOffset = 1'700'000'000'000'000'000;
 
@@ -40,5 +39,4 @@ TEST(CompletionClock, AWallClockThatIsSetBackIsCaughtUpWith) {
   EXPECT_EQ(clock.wall_ns(clock.order(1300), kOffset - kBack), kOffset - kBack + 1300);
 }
 
-}  // namespace
-}  // namespace rrdma::verbs
+}  // namespace rrdma::verbs::completion_clock_test

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace rrdma::verbs {
-namespace {
+namespace rrdma::verbs::qp_attributes_test {
 
 using transport::QpState;
 using transport::QpType;
@@ -105,5 +104,4 @@ TEST(QpAttributes, MtuCodesAreThoseOfTheHeader) {
   EXPECT_EQ(transport::mtu_octets(IBV_MTU_4096), 4096u);
 }
 
-}  // namespace
-}  // namespace rrdma::verbs
+}  // namespace rrdma::verbs::qp_attributes_test

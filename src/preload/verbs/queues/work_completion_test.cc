@@ -4,8 +4,7 @@
 
 #include <cstring>
 
-namespace rrdma::verbs {
-namespace {
+namespace rrdma::verbs::work_completion_test {
 
 TEST(WorkCompletion, SaysEveryFieldAndLeavesNoOldOne) {
   const objects::Completion from{.wr_id = 0x1122334455667788,
@@ -78,5 +77,4 @@ TEST(WorkCompletion, OpcodesAndFlagsAreThoseOfTheHeader) {
   expect_same(objects::kWithInvalidate, IBV_WC_WITH_INV);
 }
 
-}  // namespace
-}  // namespace rrdma::verbs
+}  // namespace rrdma::verbs::work_completion_test
