@@ -31,10 +31,10 @@ demo: ## build the device in about a minute, then show unmodified RDMA programs 
 	@$(call build,demo,demo_programs)
 	@scripts/demo build-demo
 
-test: ## build with GCC and with clang (CLANG=0: without), warnings as errors, and run the tests (ctest)
+test: ## build with GCC, check with clang (CLANG=0: without), warnings as errors, and run the tests (ctest)
 	@$(need) build test
 	@$(call build,dev,)
-	@if [ '$(CLANG)' = 1 ]; then $(call build,clang,); fi
+	@if [ '$(CLANG)' = 1 ]; then $(call build,clang-check,); fi
 	@ctest --preset dev -j $(JOBS) $(CTEST_ARGS)
 
 clang: ## build with clang only

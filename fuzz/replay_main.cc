@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace {
 
-using Input = std::vector<std::uint8_t>;
+using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::size_t kPrefixOctetsMax = 512;
 constexpr int kFlips = 256;
@@ -29,12 +29,12 @@ void run(const std::uint8_t* data, std::size_t size) {
   LLVMFuzzerTestOneInput(exact.get(), size);
 }
 
-void run_mangled(const Input& input, std::uint64_t seed) {
+void run_mangled(const Bytes& input, std::uint64_t seed) {
   for (std::size_t size = 0; size < std::min(input.size(), kPrefixOctetsMax); ++size) run(input.data(), size);
   if (input.empty()) return;
   rrdma::Prng prng(seed);
   for (int flip = 0; flip < kFlips; ++flip) {
-    Input mangled = input;
+    Bytes mangled = input;
     for (std::uint64_t bits = prng.between(1, 3); bits > 0; --bits) {
       mangled[prng.below(mangled.size())] ^= static_cast<std::uint8_t>(1 << prng.below(8));
     }
@@ -59,7 +59,7 @@ int main(int argument_count, char** arguments) {
     std::sort(paths.begin(), paths.end());
     for (const auto& path : paths) {
       std::ifstream stream(path, std::ios::binary);
-      const Input input((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+      const Bytes input((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
       run(input.data(), input.size());
       if (!was_found(path)) run_mangled(input, static_cast<std::uint64_t>(inputs));
       ++inputs;

@@ -26,7 +26,7 @@ constexpr Phrase kPeerTells = {
 constexpr Phrase kCapture = {"Capture the packets: `rrdma run --pcap FILE`, then `rrdma decode FILE`.",
                              "抓包：`rrdma run --pcap FILE`，再执行 `rrdma decode FILE`。"};
 
-constexpr Topic kTopics[] = {
+constexpr Topic kCauseTopics[] = {
     about(Cause::kNone, "no cause",
           {"No cause was recorded: the request did not fail, or not by RRDMA.",
            "没有记录原因：请求没有失败，或失败与 RRDMA 无关。"},
@@ -192,6 +192,6 @@ constexpr Topic kTopics[] = {
 
 }  // namespace
 
-std::span<const Topic> cause_topics() { return kTopics; }
+std::span<const Topic> cause_topics() { return kCauseTopics; }
 
 }  // namespace rrdma::tools

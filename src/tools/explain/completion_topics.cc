@@ -17,7 +17,7 @@ constexpr Phrase kOtherSideLog = {
     "Look at the other side too: `rrdma explain --pid PID` there, or its async events.",
     "也要看对端：在对端运行 `rrdma explain --pid PID`，或查看它的异步事件。"};
 
-constexpr Topic kTopics[] = {
+constexpr Topic kCompletionTopics[] = {
     {TopicKind::kCompletion,
      0,
      "IBV_WC_SUCCESS",
@@ -301,6 +301,6 @@ constexpr Topic kTopics[] = {
 
 }  // namespace
 
-std::span<const Topic> completion_topics() { return kTopics; }
+std::span<const Topic> completion_topics() { return kCompletionTopics; }
 
 }  // namespace rrdma::tools

@@ -22,7 +22,7 @@ constexpr Phrase kLimits = {"`ibv_devinfo -v` shows the limits of the device.",
                             "`ibv_devinfo -v` 显示设备的限制。"};
 constexpr Phrase kDescriptors = {"Raise the limit: `ulimit -n 65536`.", "提高上限：`ulimit -n 65536`。"};
 
-constexpr Topic kTopics[] = {
+constexpr Topic kErrnoTopics[] = {
     about(EPERM, "EPERM",
           {"The call is not allowed to this user or in this place.", "不允许该用户或在此处进行该调用。"},
           {{{"A sandbox (seccomp, a container's policy) forbids a system call that RRDMA makes.",
@@ -257,6 +257,6 @@ constexpr Topic kTopics[] = {
 
 }  // namespace
 
-std::span<const Topic> errno_topics() { return kTopics; }
+std::span<const Topic> errno_topics() { return kErrnoTopics; }
 
 }  // namespace rrdma::tools

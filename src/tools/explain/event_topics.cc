@@ -14,7 +14,7 @@ constexpr Phrase kStatusIsErrno = {"The event's status is a negative errno: `rrd
                                    "事件的 status 是负的 errno：`rrdma explain errno:N`。"};
 constexpr Phrase kGoOn = {"Nothing is wrong.", "没有问题。"};
 
-constexpr Topic kTopics[] = {
+constexpr Topic kEventTopics[] = {
     event(0, "RDMA_CM_EVENT_ADDR_RESOLVED",
           {"The address leads to a device of this host.", "地址已解析到本机设备。"}, {},
           {{{"Go on with rdma_resolve_route.", "接着调用 rdma_resolve_route。"}}}),
@@ -75,6 +75,6 @@ constexpr Topic kTopics[] = {
 
 }  // namespace
 
-std::span<const Topic> connect_event_topics() { return kTopics; }
+std::span<const Topic> connect_event_topics() { return kEventTopics; }
 
 }  // namespace rrdma::tools

@@ -14,7 +14,7 @@
 namespace answers {
 namespace {
 
-constexpr int kPatienceMs = 10'000;
+constexpr int kEventPatienceMs = 10'000;
 
 bool parse(const char* text, sockaddr_storage& to) {
   std::memset(&to, 0, sizeof to);
@@ -53,7 +53,7 @@ std::string when(double seconds, int timeout_ms) {
 
 std::string wait_for_event(rdma_event_channel* channel, const timespec& start, int timeout_ms) {
   pollfd events{.fd = channel->fd, .events = POLLIN, .revents = 0};
-  if (poll(&events, 1, kPatienceMs) != 1) return "no event";
+  if (poll(&events, 1, kEventPatienceMs) != 1) return "no event";
   rdma_cm_event* event = nullptr;
   if (rdma_get_cm_event(channel, &event) != 0) return "rdma_get_cm_event: " + name_of_error(errno);
   std::string answer = rdma_event_str(event->event);
