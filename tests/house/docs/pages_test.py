@@ -20,12 +20,13 @@ import surroundings
 from command import RRDMA, run
 from readme_test import blocks
 
-PAGES = ["docs/README.md", "docs/ci.md", "docs/containers.md", "docs/mpi.md", "docs/networks.md", "docs/one-host.md", "docs/usage.md", "docs/users.md"]
+PAGES = ["docs/README.md", "docs/ci.md", "docs/containers.md", "docs/install.md", "docs/mpi.md", "docs/networks.md", "docs/one-host.md", "docs/usage.md", "docs/users.md"]
 # Blocks of other kinds, by their first word, and the closest test that is possible without Docker, GitHub, systemd
 # and a second machine.
 OTHER_BLOCKS = {
     "docs/ci.md": [("yaml", "steps:")],  # Workflow
     "docs/containers.md": [("sh", "docker")],  # packaging.deb follows the Dockerfile in a clean root
+    "docs/install.md": [("sh", "curl")],  # delivery.install
     "docs/mpi.md": [("sh", "mpirun")],  # Mpi
     "docs/networks.md": [("sh", "rrdma")],  # TwoMachines
     "docs/users.md": [("sh", "systemctl")],  # packaging.deb
