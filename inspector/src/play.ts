@@ -99,12 +99,12 @@ export function storyOf(c: Capture, i: number): Bilingual {
   if (name.includes("ATOMIC ACKNOWLEDGE")) return tell("The value that was in the peer's memory before the operation.", "操作之前对方内存中的值。");
   if (name.includes("ACKNOWLEDGE")) return tell(`ACK: everything up to PSN ${psn} has arrived; the sender may forget it and completes its work requests.`, `ACK：PSN ${psn} 及之前的都已到达；发送方可以忘记它们，并完成相应的工作请求。`);
   if (name.includes("READ REQUEST")) return tell("READ: asks for memory of the other side; its program takes no part.", "READ：请求对方的内存；对方程序不参与。");
-  if (name.includes("READ RESPONSE")) return tell(`READ RESPONSE: ${size} octets, straight from the memory that was asked for.`, `READ RESPONSE：${size} 字节，直接来自所请求的内存。`);
-  if (name.includes("WRITE")) return tell(`WRITE: ${size} octets go directly into memory of the other side; its program takes no part.`, `WRITE：${size} 字节直接写入对方内存；对方程序不参与。`);
-  if (name.includes("COMPARE") || name.includes("FETCH")) return tell("ATOMIC: eight octets of the other side's memory are changed in one step, and their old value comes back.", "ATOMIC：一步修改对方内存中的八个字节，并返回旧值。");
+  if (name.includes("READ RESPONSE")) return tell(`READ RESPONSE: ${size} bytes, straight from the memory that was asked for.`, `READ RESPONSE：${size} 字节，直接来自所请求的内存。`);
+  if (name.includes("WRITE")) return tell(`WRITE: ${size} bytes go directly into memory of the other side; its program takes no part.`, `WRITE：${size} 字节直接写入对方内存；对方程序不参与。`);
+  if (name.includes("COMPARE") || name.includes("FETCH")) return tell("ATOMIC: eight bytes of the other side's memory are changed in one step, and their old value comes back.", "ATOMIC：一步修改对方内存中的八个字节，并返回旧值。");
   if (name.includes("SEND")) return marks & Mark.endsMessage
-    ? tell(`SEND: ${size} octets for the buffer that the receiver posted; the message is complete, and the receiver gets a completion.`, `SEND：${size} 字节放入接收方准备的缓冲区；消息完整，接收方得到一个完成事件。`)
-    : tell(`SEND: ${size} octets for the buffer that the receiver posted; more of the message follows.`, `SEND：${size} 字节放入接收方准备的缓冲区；后面还有该消息的内容。`);
+    ? tell(`SEND: ${size} bytes for the buffer that the receiver posted; the message is complete, and the receiver gets a completion.`, `SEND：${size} 字节放入接收方准备的缓冲区；消息完整，接收方得到一个完成事件。`)
+    : tell(`SEND: ${size} bytes for the buffer that the receiver posted; more of the message follows.`, `SEND：${size} 字节放入接收方准备的缓冲区；后面还有该消息的内容。`);
   return tell(name, name);
 }
 
