@@ -88,6 +88,12 @@ void Completer::handle_arrivals(const wire::TransportPacket& packet) {
   if (!expected.before(req_.una)) recovery().arrived(moment(), packet);
 }
 
+void Completer::fail_entry(SendEntry& entry, Status status, Cause cause) {
+  entry.status = status;
+  req_.failure = cause;
+  retire();
+}
+
 void Completer::retire() {
   auto& queue = qp_.send_queue;
   std::uint32_t retired = 0;

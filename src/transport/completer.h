@@ -17,6 +17,8 @@ class Completer {
   void fail_after_silence();
   // Completes finished entries, oldest first. Fails the QP if the oldest entry has failed.
   void retire();
+  // Ends an entry that could not be sent; the QP fails when the entry is the oldest.
+  void fail_entry(objects::SendEntry& entry, objects::Status status, objects::Cause cause);
   // Fails the oldest entry, and with it the QP, or only the send side for UC and UD.
   void fail_oldest(objects::Status status, objects::Cause cause);
   // True if a NAK that arrives now cannot answer the last retransmission.

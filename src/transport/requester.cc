@@ -227,9 +227,7 @@ Requester::Start Requester::finish_direct(SendEntry& entry) {
 }
 
 void Requester::fail_entry(SendEntry& entry, Status status, Cause cause) {
-  entry.status = status;
-  req_.failure = cause;
-  Completer(core_, qp_, now_).retire();
+  Completer(core_, qp_, now_).fail_entry(entry, status, cause);
 }
 
 bool Requester::fits_window(std::uint32_t packets) const {

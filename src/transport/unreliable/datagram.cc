@@ -82,9 +82,7 @@ void Datagram::count_sent(const SendEntry& entry) {
 }
 
 SendVerdict Datagram::fail_entry(SendEntry& entry, Status status, Cause cause) {
-  entry.status = status;
-  qp_.req.failure = cause;
-  Completer(core_, qp_, now_).retire();
+  Completer(core_, qp_, now_).fail_entry(entry, status, cause);
   return SendVerdict::kNothing;
 }
 
