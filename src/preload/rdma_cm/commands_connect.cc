@@ -110,13 +110,11 @@ int Station::connect(Channel& channel, const rdma_ucm_connect& command) {
 }
 
 int Station::accept(Channel& channel, const rdma_ucm_accept& command) {
-  int error = 0;
-  const IdPointer id = find(channel, command.id, error);
+  const auto [id, command_lock, error] = hold_connected(channel, command.id);
   if (id == nullptr) return error;
-  const std::lock_guard command_lock(id->command);
   {
     const std::lock_guard lock(mutex_);
-    if (id->destroyed || id->state != IdState::kConnecting || !id->is_connected()) return EINVAL;
+    if (id->state != IdState::kConnecting) return EINVAL;
   }
   return command.conn_param.valid != 0 ? accept_call(*id, command) : confirm(*id);
 }
@@ -185,14 +183,8 @@ int Station::reject(Channel& channel, const rdma_ucm_reject& command) {
   if (reason != wire::RejectReason::kConsumerDefined &&
       reason != wire::RejectReason::kVendorOptionNotSupported)
     return EINVAL;
-  int error = 0;
-  const IdPointer id = find(channel, command.id, error);
+  const auto [id, command_lock, error] = hold_connected(channel, command.id);
   if (id == nullptr) return error;
-  const std::lock_guard command_lock(id->command);
-  {
-    const std::lock_guard lock(mutex_);
-    if (id->destroyed || !id->is_connected()) return EINVAL;
-  }
   const cm::PrivateData private_data = private_data_of(command);
   if (id->is_datagram()) {
     return tell(kCall, control::CmReplyLookUp{.connection = id->connection,
@@ -204,14 +196,8 @@ int Station::reject(Channel& channel, const rdma_ucm_reject& command) {
 }
 
 int Station::disconnect(Channel& channel, const rdma_ucm_disconnect& command) {
-  int error = 0;
-  const IdPointer id = find(channel, command.id, error);
+  const auto [id, command_lock, error] = hold_connected(channel, command.id);
   if (id == nullptr) return error;
-  const std::lock_guard command_lock(id->command);
-  {
-    const std::lock_guard lock(mutex_);
-    if (id->destroyed || !id->is_connected()) return EINVAL;
-  }
   const auto asked = ask<control::Done>(control::CmDisconnect{.connection = id->connection});
   // Nothing to disconnect, or already disconnected: not an error of the program.
   if (asked.ok() || asked.error().error == EINVAL || asked.error().error == ENOENT) return 0;
@@ -219,14 +205,8 @@ int Station::disconnect(Channel& channel, const rdma_ucm_disconnect& command) {
 }
 
 int Station::notify(Channel& channel, const rdma_ucm_notify& command) {
-  int error = 0;
-  const IdPointer id = find(channel, command.id, error);
+  const auto [id, command_lock, error] = hold_connected(channel, command.id);
   if (id == nullptr) return error;
-  const std::lock_guard command_lock(id->command);
-  {
-    const std::lock_guard lock(mutex_);
-    if (id->destroyed || !id->is_connected()) return EINVAL;
-  }
   if (command.event != kCommunicationEstablished) return EINVAL;
   const auto asked = ask<control::Done>(control::CmNotify{.connection = id->connection});
   return asked.ok() ? 0 : asked.error().error;

@@ -234,6 +234,16 @@ IdPointer Station::find(Channel& channel, std::uint32_t handle, int& error) {
   return ids_[handle];
 }
 
+Station::HeldId Station::hold_connected(Channel& channel, std::uint32_t handle) {
+  int error = 0;
+  IdPointer id = find(channel, handle, error);
+  if (id == nullptr) return {.error = error};
+  std::unique_lock command(id->command);
+  const std::lock_guard lock(mutex_);
+  if (id->destroyed || !id->is_connected()) return {.error = EINVAL};
+  return {.id = std::move(id), .command = std::move(command)};
+}
+
 int Station::create_id(Channel& channel, const rdma_ucm_create_id& command, std::size_t room) {
   std::uint8_t qp_type = 0;
   switch (command.ps) {

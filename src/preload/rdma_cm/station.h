@@ -121,6 +121,13 @@ class Station final : private nic::DaemonListener {
   [[nodiscard]] std::shared_ptr<Channel> channel_of(int fd);
   // EINVAL or ENOENT in `error` if the channel has no such id.
   [[nodiscard]] IdPointer find(Channel& channel, std::uint32_t handle, int& error);
+  // A connected id whose other commands wait until this is destroyed; otherwise `id` is null and `error` says why.
+  struct HeldId {
+    IdPointer id;
+    std::unique_lock<std::mutex> command;
+    int error = 0;
+  };
+  [[nodiscard]] HeldId hold_connected(Channel& channel, std::uint32_t handle);
   // REQUIRES: the lock, for all of these.
   IdPointer make_id(Channel& channel);
   [[nodiscard]] static PendingEvent event_for(const IdPointer& id, EventKind kind, int status = 0);
