@@ -1,6 +1,7 @@
 // The subcommands of `rrdma`. Each is in its own file, foo_command.cc, which defines one function. The
 // function adds the subcommand and its options to `app`. If the command line selects the subcommand, its
-// callback sets `chosen`, which main() calls after it has validated all arguments.
+// callback sets `chosen`, which main() calls after it has validated all arguments. rrdma_commands() in
+// CMakeLists.txt names the command and its file; main.cc calls the function from that list.
 //
 //   void add_foo_command(CLI::App& app, Runner& chosen) {
 //     auto options = std::make_shared<FooOptions>();
@@ -23,24 +24,6 @@ using Runner = std::function<int()>;
 using ArgumentHook = void (*)(std::vector<char*>& arguments);
 std::vector<ArgumentHook>& argument_hooks();
 
-void add_capture_command(CLI::App& app, Runner& chosen);
-void add_decode_command(CLI::App& app, Runner& chosen);
-void add_devices_command(CLI::App& app, Runner& chosen);
-void add_doctor_command(CLI::App& app, Runner& chosen);
-void add_env_command(CLI::App& app, Runner& chosen);
-void add_fault_command(CLI::App& app, Runner& chosen);
-void add_explain_command(CLI::App& app, Runner& chosen);
-void add_inspect_command(CLI::App& app, Runner& chosen);
-void add_gids_command(CLI::App& app, Runner& chosen);
-void add_shell_command(CLI::App& app, Runner& chosen);
-void add_sim_command(CLI::App& app, Runner& chosen);
-void add_stat_command(CLI::App& app, Runner& chosen);
-void add_trace_command(CLI::App& app, Runner& chosen);
-void add_top_command(CLI::App& app, Runner& chosen);
-void add_lab_command(CLI::App& app, Runner& chosen);
-void add_link_command(CLI::App& app, Runner& chosen);
-void add_rpc_command(CLI::App& app, Runner& chosen);
-void add_run_command(CLI::App& app, Runner& chosen);
 // Removes the `--` between the options of `rrdma run` and the program from the arguments. Otherwise CLI11
 // would reject the program's options. Returns the new count.
 int drop_run_separator(CLI::App& app, int argc, char** argv);

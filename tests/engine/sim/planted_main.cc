@@ -6,6 +6,10 @@
 #include "mutants/planted_bug.h"
 #include "tools/commands.h"
 
+namespace rrdma::tools {
+void add_sim_command(CLI::App& app, Runner& chosen);
+}
+
 int main(int argc, char** argv) {
   using namespace rrdma::transport;
   if (const char* name = std::getenv("PLANTED_BUG"); name != nullptr) {
