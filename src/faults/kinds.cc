@@ -4,9 +4,11 @@
 #include <array>
 
 #include "base/assert.h"
+#include "base/result_try.h"
 #include "faults/values.h"
 #include "faults/words.h"
 #include "host/device_plan.h"
+#include "wire/address_text.h"
 #include "wire/cm_reasons.h"
 
 namespace rrdma::faults {
@@ -27,7 +29,7 @@ Halves halves_of(std::string_view text) {
 Parsed parse_nth(std::string_view text, Rule& rule) {
   if (text.empty()) return {};
   auto number = number_of("nth", text, 1);
-  if (!number) return Failure{number.error()};
+  RRDMA_TRY(number);
   rule.nth = *number;
   return {};
 }
@@ -46,7 +48,7 @@ Result<std::string_view, std::string> parse_function(std::string_view parameter,
 
 Parsed parse_verb(std::string_view parameter, Rule& rule) {
   const auto how = parse_function(parameter, rule);
-  if (!how) return Failure{how.error()};
+  RRDMA_TRY(how);
   const auto error = errno_of(*how);
   if (!error) return Failure{quoted(*how) + " is no errno: write a name such as ENOMEM, or its number."};
   rule.error = *error;
@@ -55,14 +57,14 @@ Parsed parse_verb(std::string_view parameter, Rule& rule) {
 
 Parsed parse_delay(std::string_view parameter, Rule& rule) {
   auto time = time_of(parameter);
-  if (!time) return Failure{time.error()};
+  RRDMA_TRY(time);
   rule.delay = *time;
   return {};
 }
 
 Parsed parse_slow(std::string_view parameter, Rule& rule) {
   const auto how = parse_function(parameter, rule);
-  if (!how) return Failure{how.error()};
+  RRDMA_TRY(how);
   return parse_delay(*how, rule);
 }
 
@@ -100,7 +102,7 @@ Parsed parse_stale(std::string_view, Rule& rule) {
 }
 
 Parsed parse_address(std::string_view parameter, Rule& rule) {
-  const auto address = address_of(parameter);
+  const auto address = wire::gid_of_text(parameter);
   if (!address) return Failure{quoted(parameter) + " is no IP address for a GID."};
   rule.address = *address;
   return {};
@@ -115,7 +117,7 @@ Parsed parse_speed(std::string_view parameter, Rule& rule) {
 
 Parsed parse_network(std::string_view parameter, Rule& rule) {
   auto spec = link::parse_fault_spec(parameter);
-  if (!spec) return Failure{spec.error()};
+  RRDMA_TRY(spec);
   if (!spec->any())
     return Failure{std::string("net= names nothing that happens to packets: write net=drop=1%.")};
   rule.network = *spec;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <span>
 
+#include "base/result_try.h"
 #include "faults/kinds.h"
 #include "faults/values.h"
+#include "wire/address_text.h"
 
 namespace rrdma::faults {
 namespace {
@@ -12,7 +14,7 @@ namespace {
 Result<void, std::string> parse_peers(std::string_view list, Rule& rule) {
   for (std::string_view rest = list;;) {
     const std::size_t comma = rest.find(',');
-    const auto address = address_of(rest.substr(0, comma));
+    const auto address = wire::gid_of_text(rest.substr(0, comma));
     if (!address) return Failure{quoted(list) + " is no IP address for 'peer'."};
     rule.peers.push_back(*address);
     if (comma == std::string_view::npos) return {};
@@ -47,7 +49,7 @@ Result<void, std::string> parse_selector(std::string_view word, Rule& rule) {
       equals == std::string_view::npos ? std::string_view() : word.substr(equals + 1);
   const auto keep = [&](auto& to, std::uint64_t least) -> Result<void, std::string> {
     auto number = number_of(name, value, least);
-    if (!number) return Failure{number.error()};
+    RRDMA_TRY(number);
     to = static_cast<std::remove_reference_t<decltype(to)>>(*number);
     return {};
   };
@@ -70,7 +72,7 @@ Result<void, std::string> parse_selector(std::string_view word, Rule& rule) {
   if (name == "peer") return parse_peers(value, rule);
   if (name == "after" || name == "for") {
     auto time = time_of(value);
-    if (!time) return Failure{time.error()};
+    RRDMA_TRY(time);
     (name == "after" ? rule.after : rule.lasts) = *time;
     return {};
   }
@@ -127,7 +129,7 @@ Result<Rule, std::string> parse_rule(std::string_view text) {
     text.remove_prefix(blank == std::string_view::npos ? text.size() : blank + 1);
     if (word.empty()) continue;
     auto parsed = first ? parse_what(word, rule) : parse_selector(word, rule);
-    if (!parsed) return Failure{parsed.error()};
+    RRDMA_TRY(parsed);
     if (!first) selectors.push_back(word.substr(0, word.find('=')));
     first = false;
   }
@@ -146,7 +148,7 @@ Result<std::vector<Rule>, std::string> parse_rules(std::string_view text) {
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (line.find_first_not_of(' ') == std::string_view::npos) continue;
     auto rule = parse_rule(line);
-    if (!rule) return Failure{rule.error()};
+    RRDMA_TRY(rule);
     rule->number = static_cast<std::uint32_t>(rules.size()) + 1;
     rules.push_back(std::move(*rule));
   }

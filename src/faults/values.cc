@@ -1,11 +1,8 @@
 #include "faults/values.h"
 
-#include <arpa/inet.h>
-
-#include <array>
 #include <charconv>
-#include <cstring>
 
+#include "base/result_try.h"
 #include "link/fault_spec.h"
 
 namespace rrdma::faults {
@@ -31,22 +28,9 @@ Result<std::uint64_t, std::string> number_of(std::string_view name, std::string_
 
 Result<Duration, std::string> time_of(std::string_view text) {
   auto time = link::parse_duration(text);
-  if (!time) return Failure{time.error()};
+  RRDMA_TRY(time);
   if (*time > kTimeMax) return Failure{quoted(text) + " is too long a time: a year is the most."};
   return *time;
-}
-
-std::optional<wire::Gid> address_of(std::string_view text) {
-  const std::string copy(text);
-  in_addr four{};
-  if (::inet_pton(AF_INET, copy.c_str(), &four) == 1) {
-    std::array<std::uint8_t, 4> octets;
-    std::memcpy(octets.data(), &four, 4);
-    return wire::gid_of_ipv4(octets);
-  }
-  wire::Gid gid;
-  if (::inet_pton(AF_INET6, copy.c_str(), gid.octets.data()) == 1) return gid;
-  return std::nullopt;
 }
 
 }  // namespace rrdma::faults

@@ -18,6 +18,5 @@ namespace rrdma::faults {
                                                            std::uint64_t least);
 // At most a year.
 [[nodiscard]] Result<Duration, std::string> time_of(std::string_view text);
-[[nodiscard]] std::optional<wire::Gid> address_of(std::string_view text);
 
 }  // namespace rrdma::faults

@@ -12,6 +12,7 @@
 
 #include "base/owned_fd.h"
 #include "base/raw_syscall.h"
+#include "base/result_try.h"
 #include "host/descriptor_room.h"
 
 namespace rrdma::host {
@@ -121,7 +122,7 @@ std::string added_links_file() {
 Result<std::vector<AddedLink>, Problem> read_added_links() {
   std::vector<AddedLink> links;
   const auto text = file_text();
-  if (!text) return Failure{text.error()};
+  RRDMA_TRY(text);
   for (std::string_view rest = *text; !rest.empty();) {
     const std::size_t end = rest.find('\n');
     const AddedLink link = parse_line(rest.substr(0, end));

@@ -17,6 +17,7 @@
 
 #include "base/format.h"
 #include "base/raw_syscall.h"
+#include "base/result_try.h"
 #include "host/descriptor_room.h"
 
 namespace rrdma::host {
@@ -88,9 +89,9 @@ Result<char, Problem> ipv6_setting(const std::string& interface, const char* nam
 Result<bool, Problem> gets_link_local(const std::string& interface) {
   constexpr char kNoAddress = '1';  // IN6_ADDR_GEN_MODE_NONE
   const auto disabled = ipv6_setting(interface, "disable_ipv6");
-  if (!disabled) return Failure{disabled.error()};
+  RRDMA_TRY(disabled);
   const auto mode = ipv6_setting(interface, "addr_gen_mode");
-  if (!mode) return Failure{mode.error()};
+  RRDMA_TRY(mode);
   return *disabled == '0' && *mode != kNoAddress;
 }
 
@@ -100,7 +101,7 @@ Result<void, Problem> sort_addresses(Interface& interface) {
                                      [](const InterfaceAddress& a) { return a.gid.is_link_local(); });
   if (interface.link_local || interface.loopback) return {};
   const auto later = gets_link_local(interface.name);
-  if (!later) return Failure{later.error()};
+  RRDMA_TRY(later);
   interface.link_local = *later;
   return {};
 }

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/result_try.h"
 #include "inspect/page.h"
 
 namespace rrdma::tools {
@@ -68,7 +69,7 @@ class InspectServer::Impl {
 
   Result<std::string, std::string> start(int port) {
     auto token = new_token();
-    if (!token) return Failure{token.error()};
+    RRDMA_TRY(token);
     token_ = *token;
     base_.reset(event_base_new());
     http_.reset(base_ == nullptr ? nullptr : evhttp_new(base_.get()));

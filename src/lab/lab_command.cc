@@ -18,6 +18,7 @@
 #include <optional>
 
 #include "base/format.h"
+#include "host/own_executable.h"
 #include "lab/lab_space.h"
 #include "lab/link_faults.h"
 #include "lab/picture.h"
@@ -39,12 +40,6 @@ struct LabOptions {
   std::vector<std::string> words;
   std::string svg;
 };
-
-std::string own_path() {
-  char path[4096];
-  const ssize_t size = ::readlink("/proc/self/exe", path, sizeof path - 1);
-  return size > 0 ? std::string(path, static_cast<std::size_t>(size)) : "rrdma";
-}
 
 // Replaces this process.
 [[noreturn]] void become(std::vector<std::string> words) {
@@ -84,7 +79,7 @@ int run_in(const LabState& state, std::size_t node, std::vector<std::string> wor
     if (!enter_node(state, node))
       ::_exit(complain(kName, formatted("the host cannot be entered: {}", std::strerror(errno)), ""));
     add_link_faults(state, node);
-    words.insert(words.begin(), {own_path(), "run", "--"});
+    words.insert(words.begin(), {host::own_executable(), "run", "--"});
   }
   become(std::move(words));
 }
@@ -168,7 +163,7 @@ int run_mpirun(const LabOptions& options) {
   std::vector<std::string> words = {"mpirun",
                                     "--mca",
                                     "plm_rsh_agent",
-                                    own_path() + " lab rsh",
+                                    host::own_executable() + " lab rsh",
                                     "--mca",
                                     "plm_rsh_no_tree_spawn",
                                     "1",
@@ -338,7 +333,7 @@ void add_lab_command(CLI::App& app, Runner& chosen) {
   add_program(*lab, chosen, "rsh", "Run a shell command on a host, with the interface of rsh", true, run_rsh);
   add_program(*lab, chosen, "fault", "Run `rrdma fault` on a host: rrdma lab fault HOST set port=down", true,
               [](const LabOptions& options) {
-                std::vector<std::string> words = {own_path(), "fault"};
+                std::vector<std::string> words = {host::own_executable(), "fault"};
                 words.insert(words.end(), options.words.begin(), options.words.end());
                 return run_run(options, words);
               });

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "base/format.h"
+#include "base/result_try.h"
 #include "link/fault_spec.h"
 
 namespace rrdma::tools {
@@ -24,7 +25,7 @@ Result<std::uint32_t, std::string> number_between(std::string_view name, std::st
 
 template <typename Value, typename To>
 Result<void, std::string> keep(Result<Value, std::string> parsed, To& to) {
-  if (!parsed) return Failure{parsed.error()};
+  RRDMA_TRY(parsed);
   to = *parsed;
   return {};
 }

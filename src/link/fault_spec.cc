@@ -1,4 +1,5 @@
 #include "link/fault_spec.h"
+#include "base/result_try.h"
 
 #include <array>
 #include <charconv>
@@ -66,12 +67,12 @@ Result<void, std::string> parse_delay(std::string_view text, FaultSpec& spec) {
     }
   }
   auto delay = parse_duration(middle);
-  if (!delay) return Failure{delay.error()};
+  RRDMA_TRY(delay);
   spec.delay = *delay;
   spec.delay_spread = {};
   if (middle.size() == text.size()) return {};
   auto parsed = parse_duration(spread);
-  if (!parsed) return Failure{parsed.error()};
+  RRDMA_TRY(parsed);
   if (*parsed > *delay)
     return Failure{"the spread in " + quoted(text) +
                    " is larger than the delay: no packet can arrive before it was sent."};
@@ -106,7 +107,7 @@ Result<void, std::string> parse_item(std::string_view item, FaultSpec& spec) {
   for (const Chance& chance : kChances) {
     if (name != chance.name) continue;
     auto ppm = parse_chance(name, value);
-    if (!ppm) return Failure{ppm.error()};
+    RRDMA_TRY(ppm);
     spec.*chance.member = *ppm;
     return {};
   }
@@ -114,19 +115,19 @@ Result<void, std::string> parse_item(std::string_view item, FaultSpec& spec) {
   if (name == "burst" || name == "depth") {
     const bool burst = name == "burst";
     auto count = parse_count(name, value, burst ? kBurstMax : kDepthMax);
-    if (!count) return Failure{count.error()};
+    RRDMA_TRY(count);
     (burst ? spec.burst : spec.depth) = *count;
     return {};
   }
   if (name == "mtu") {
     auto octets = parse_count(name, value, kFaultMtuMax);
-    if (!octets) return Failure{octets.error()};
+    RRDMA_TRY(octets);
     spec.mtu = *octets;
     return {};
   }
   if (name == "rate") {
     auto rate = parse_rate(value);
-    if (!rate) return Failure{rate.error()};
+    RRDMA_TRY(rate);
     spec.rate_kbps = *rate;
     return {};
   }

@@ -1,8 +1,5 @@
 #include "nic/settings.h"
 
-#include <arpa/inet.h>
-
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
@@ -10,6 +7,7 @@
 
 #include "base/format.h"
 #include "host/explain.h"
+#include "wire/address_text.h"
 
 namespace rrdma::nic {
 namespace {
@@ -77,14 +75,6 @@ void read_fault(link::FaultSpec& fault) {
   }
 }
 
-std::optional<wire::Gid> address_of(const std::string& text) {
-  wire::Gid gid;
-  std::array<std::uint8_t, 4> four{};
-  if (::inet_pton(AF_INET, text.c_str(), four.data()) == 1) return wire::gid_of_ipv4(four);
-  if (::inet_pton(AF_INET6, text.c_str(), gid.octets.data()) == 1) return gid;
-  return std::nullopt;
-}
-
 void read_strict(Settings& settings) {
   std::string_view value = variable("RRDMA_STRICT");
   if (value == "0" || value == "1") {
@@ -95,7 +85,7 @@ void read_strict(Settings& settings) {
     const auto comma = value.find(',');
     const std::string text(value.substr(0, comma));
     value.remove_prefix(comma == std::string_view::npos ? value.size() : comma + 1);
-    if (const auto gid = address_of(text)) {
+    if (const auto gid = wire::gid_of_text(text)) {
       settings.strict_peers.push_back(*gid);
     } else {
       ignored("RRDMA_STRICT", text, "0, 1 and IP addresses of peers, separated by commas");

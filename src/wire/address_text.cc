@@ -29,4 +29,13 @@ std::string to_text(const Gid& gid) {
                        : internet_text(AF_INET6, gid.octets.data());
 }
 
+std::optional<Gid> gid_of_text(std::string_view text) {
+  const std::string copy(text);
+  Ipv4Address four;
+  Gid gid;
+  if (::inet_pton(AF_INET, copy.c_str(), four.octets.data()) == 1) return gid_of(four);
+  if (::inet_pton(AF_INET6, copy.c_str(), gid.octets.data()) == 1) return gid;
+  return std::nullopt;
+}
+
 }  // namespace rrdma::wire

@@ -2,7 +2,9 @@
 // address.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "wire/address.h"
 
@@ -12,5 +14,7 @@ namespace rrdma::wire {
 [[nodiscard]] std::string to_text(const Ipv4Address& address);
 [[nodiscard]] std::string to_text(const Ipv6Address& address);
 [[nodiscard]] std::string to_text(const Gid& gid);
+// The GID of an IPv4 or IPv6 address; nothing if the text is neither.
+[[nodiscard]] std::optional<Gid> gid_of_text(std::string_view text);
 
 }  // namespace rrdma::wire

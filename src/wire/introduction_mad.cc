@@ -1,4 +1,5 @@
 #include "wire/introduction_mad.h"
+#include "base/result_try.h"
 
 namespace rrdma::wire {
 namespace {
@@ -17,7 +18,7 @@ bool is_introduction(Octets mad) {
 
 Result<Introduction, MadError> parse_introduction(Octets mad) {
   const auto header = parse_mad_header(mad);
-  if (!header) return Failure{header.error()};
+  RRDMA_TRY(header);
   if (header->management_class != kIntroductionClass) return Failure{MadError::kWrongClass};
   const bool answer = header->method == static_cast<std::uint8_t>(MadMethod::kGetResponse);
   if (!answer && header->method != static_cast<std::uint8_t>(MadMethod::kGet))

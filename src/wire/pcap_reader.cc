@@ -1,4 +1,5 @@
 #include "wire/pcap_reader.h"
+#include "base/result_try.h"
 
 #include <algorithm>
 #include <charconv>
@@ -65,7 +66,7 @@ Result<PcapReader, CaptureError> PcapReader::open(Octets file) {
     // Report an unreadable first section when the file is opened, not with the first packet.
     reader.format_ = Format::kPcapng;
     const auto block = reader.next_block();
-    if (!block) return Failure{block.error()};
+    RRDMA_TRY(block);
     if (const auto section = reader.begin_section(*block); !section) return Failure{section.error()};
     return reader;
   }
@@ -117,7 +118,7 @@ PcapReader::PacketResult PcapReader::next_record() {
 PcapReader::PacketResult PcapReader::next_packet_block() {
   while (at_ < file_.size()) {
     const auto block = next_block();
-    if (!block) return Failure{block.error()};
+    RRDMA_TRY(block);
     switch (block->type) {
       case kSectionBlock:
         if (const auto section = begin_section(*block); !section) return Failure{section.error()};
@@ -178,7 +179,7 @@ Result<void, CaptureError> PcapReader::add_interface(const Block& block) {
   Octets options = block.body.subspan(8);
   for (;;) {
     const auto option = next_option(options, block.offset);
-    if (!option) return Failure{option.error()};
+    RRDMA_TRY(option);
     if (option->code == kOptionEnd) break;
     if (option->code == kOptionInterfaceName) interface.name = text_of(option->value);
     if (option->code == kOptionTimeResolution && !option->value.empty())
@@ -244,7 +245,7 @@ PcapReader::PacketResult PcapReader::enhanced_packet(const Block& block) const {
   Octets options = rest.subspan(std::min((captured + 3) & ~std::size_t{3}, rest.size()));
   for (;;) {
     const auto option = next_option(options, block.offset);
-    if (!option) return Failure{option.error()};
+    RRDMA_TRY(option);
     if (option->code == kOptionEnd) break;
     if (option->code == kOptionComment) packet.comments.push_back(text_of(option->value));
     if (option->code == kOptionPacketFlags && option->value.size() == 4)

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "base/assert.h"
+#include "base/result_try.h"
 
 namespace rrdma::wire {
 namespace {
@@ -38,7 +39,7 @@ FrameResult with_udp(RoceFrame frame, const Header& ip, Octets packet, std::size
   if (datagram.size() >= kUdpOctets && load_be16(datagram.data() + 2) != kRoceUdpPort) {
     return Failure{FrameError::kOtherPort};
   }
-  if (!udp) return Failure{udp.error()};
+  RRDMA_TRY(udp);
   frame.udp = *udp;
   if (frame.udp.checksum != 0) {
     const auto right = udp_checksum(ip.source, ip.destination, frame.udp, datagram.subspan(kUdpOctets));
@@ -49,7 +50,7 @@ FrameResult with_udp(RoceFrame frame, const Header& ip, Octets packet, std::size
 
 FrameResult parse_over_ipv4(RoceFrame frame, Octets rest) {
   const auto ip = parse_ipv4(rest);
-  if (!ip) return Failure{ip.error()};
+  RRDMA_TRY(ip);
   if (ip->protocol != kIpProtocolUdp) return Failure{FrameError::kOtherProtocol};
   frame.network = *ip;
   frame.trailer = rest.subspan(ip->total_length);
@@ -58,7 +59,7 @@ FrameResult parse_over_ipv4(RoceFrame frame, Octets rest) {
 
 FrameResult parse_over_ipv6(RoceFrame frame, Octets rest) {
   const auto ip = parse_ipv6(rest);
-  if (!ip) return Failure{ip.error()};
+  RRDMA_TRY(ip);
   if (ip->next_header != kIpProtocolUdp) return Failure{FrameError::kOtherProtocol};
   const std::size_t total = kIpv6Octets + ip->payload_length;
   frame.network = *ip;
@@ -68,7 +69,7 @@ FrameResult parse_over_ipv6(RoceFrame frame, Octets rest) {
 
 FrameResult parse_over_grh(RoceFrame frame, Octets rest) {
   const auto grh = parse_grh(rest);
-  if (!grh) return Failure{grh.error()};
+  RRDMA_TRY(grh);
   if (grh->next_header != kNextHeaderBth) return Failure{FrameError::kOtherNextHeader};
   const std::size_t total = kGrhOctets + grh->payload_length;
   frame.network = *grh;
@@ -90,7 +91,7 @@ FrameResult parse_raw_ip(Octets packet) {
 
 Result<RoceFrame, FrameError> parse_frame(Octets frame) {
   const auto ethernet = parse_ethernet(frame);
-  if (!ethernet) return Failure{ethernet.error()};
+  RRDMA_TRY(ethernet);
   RoceFrame parsed;
   parsed.ethernet = *ethernet;
   const Octets rest = frame.subspan(ethernet->octets());

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/entropy.h"
+#include "base/result_try.h"
 #include "host/clock.h"
 
 namespace rrdma::control {
@@ -36,7 +37,7 @@ Problem no_answer(const control::Welcome& welcome) {
 }
 
 Result<void, Problem> without_content(const Result<control::Done, Problem>& done) {
-  if (!done) return Failure{done.error()};
+  RRDMA_TRY(done);
   return {};
 }
 
@@ -59,7 +60,7 @@ Result<std::unique_ptr<DaemonClient>, Problem> DaemonClient::connect_or_start(
   std::unique_ptr<control::ProcessPage> page;
   if (settings.role == control::Role::kProgram) {
     auto created = control::ProcessPage::create();
-    if (!created) return Failure{created.error()};
+    RRDMA_TRY(created);
     page = std::make_unique<control::ProcessPage>(std::move(*created));
   }
   std::unique_ptr<DaemonClient> client(new DaemonClient(settings, std::move(page), random_token()));
@@ -206,7 +207,7 @@ Result<std::vector<control::Received>, Problem> DaemonClient::exchange(std::vect
 Result<GrantedSlot, Problem> DaemonClient::request_slot() {
   std::vector<OwnedFd> fds;
   const auto granted = request<control::SlotGranted>(control::RequestSlot{}, Repeat::kAgain, {}, &fds);
-  if (!granted) return Failure{granted.error()};
+  RRDMA_TRY(granted);
   const std::lock_guard lock(mutex_);
   session_.add_slot(granted->slot, granted->families);
   if (page_) page_->next_index(granted->slot).store(granted->next_index, std::memory_order_release);
@@ -281,7 +282,7 @@ Result<void, Problem> DaemonClient::update_process(std::uint32_t links, std::str
 
 Result<std::vector<ListedProcess>, Problem> DaemonClient::list_processes() {
   auto replies = exchange(control::encode(control::ListProcesses{}, 0), {}, Repeat::kAgain, true);
-  if (!replies) return Failure{replies.error()};
+  RRDMA_TRY(replies);
   std::vector<ListedProcess> listed;
   for (control::Received& reply : *replies) {
     auto entry = reply.as<control::ProcessEntry>();
@@ -295,7 +296,7 @@ Result<std::vector<ListedProcess>, Problem> DaemonClient::list_processes() {
 
 Result<std::vector<control::DeviceEntry>, Problem> DaemonClient::list_devices() {
   auto replies = exchange(control::encode(control::ListDevices{}, 0), {}, Repeat::kAgain, true);
-  if (!replies) return Failure{replies.error()};
+  RRDMA_TRY(replies);
   std::vector<control::DeviceEntry> listed;
   for (const control::Received& reply : *replies) {
     if (auto entry = reply.as<control::DeviceEntry>()) listed.push_back(std::move(*entry));

@@ -20,6 +20,7 @@
 #include "base/ip_sockets.h"
 #include "base/problem.h"
 #include "base/result.h"
+#include "base/result_try.h"
 #include "control/client/daemon_session.h"
 #include "control/messages.h"
 #include "control/process_page.h"
@@ -115,7 +116,7 @@ class DaemonClient {
                                                std::span<const int> fds = {},
                                                std::vector<OwnedFd>* reply_fds = nullptr) {
     auto replies = exchange(control::encode(message, 0), fds, repeat, false);
-    if (!replies) return Failure{replies.error()};
+    RRDMA_TRY(replies);
     auto reply = replies->back().template as<Reply>();
     if (!reply) return problem(EPROTO, "the RRDMA daemon answered with something else than was asked.");
     if (reply_fds != nullptr) *reply_fds = std::move(replies->back().fds);

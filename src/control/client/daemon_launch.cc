@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "base/raw_syscall.h"
+#include "host/own_executable.h"
 
 #ifndef RRDMA_DAEMON_INSTALLED
 #define RRDMA_DAEMON_INSTALLED "/usr/bin/rrdmad"
@@ -154,12 +154,6 @@ bool is_executable(const std::string& path) {
   return ::syscall(SYS_faccessat, AT_FDCWD, path.c_str(), X_OK) == 0;
 }
 
-std::string own_executable() {
-  std::array<char, 4096> path{};
-  const long size = ::syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path.data(), path.size() - 1);
-  return size > 0 ? std::string(path.data(), static_cast<std::size_t>(size)) : std::string();
-}
-
 }  // namespace
 
 Result<std::string, Problem> find_daemon() {
@@ -173,7 +167,7 @@ Result<std::string, Problem> find_daemon() {
   if (::dladdr(reinterpret_cast<const void*>(&find_daemon), &object) != 0 && object.dli_fname != nullptr) {
     directories.push_back(directory_of(object.dli_fname));
   }
-  directories.push_back(directory_of(own_executable()));
+  directories.push_back(directory_of(host::own_executable()));
   for (const std::string& directory : directories) {
     if (directory.empty()) continue;
     // lib/, lib/<triplet>/ and bin/ as siblings; libexec for distributions that install daemons there.

@@ -1,13 +1,13 @@
 #include "control/client/daemon_session.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "control/client/daemon_launch.h"
 #include "control/identity.h"
 #include "control/names.h"
+#include "host/own_executable.h"
 
 #ifndef RRDMA_VERSION
 #define RRDMA_VERSION "unknown"
@@ -29,11 +29,8 @@ constexpr Duration kStarterPatience = seconds(2);
 constexpr Duration kRefusalPause = seconds(1);
 
 std::string executable_name() {
-  std::array<char, 4096> path{};
-  const long size = ::syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path.data(), path.size() - 1);
-  if (size <= 0) return "unknown";
-  const std::string name(path.data(), static_cast<std::size_t>(size));
-  return name.substr(name.rfind('/') + 1);
+  const std::string path = host::own_executable();
+  return path.empty() ? "unknown" : path.substr(path.rfind('/') + 1);
 }
 
 }  // namespace

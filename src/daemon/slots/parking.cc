@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/assert.h"
+#include "base/result_try.h"
 
 namespace rrdma::daemon {
 namespace {
@@ -102,7 +103,7 @@ Result<Parking::Shelf, int> Parking::create_shelf() {
 
 Result<Parking, int> Parking::create() {
   auto shelf = create_shelf();
-  if (!shelf) return Failure{shelf.error()};
+  RRDMA_TRY(shelf);
   Parking parking;
   parking.shelves_.push_back(std::move(*shelf));
   return parking;

@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "base/octets.h"
+#include "base/result_try.h"
 
 namespace rrdma::daemon {
 namespace {
@@ -83,7 +84,7 @@ Relay::~Relay() {
 Result<OwnedFd, int> Relay::open(Slot slot, uid_t uid, IpSockets sockets) {
   RRDMA_ASSERT(!has(slot));
   auto pair = socket_pair();
-  if (!pair) return Failure{pair.error()};
+  RRDMA_TRY(pair);
   auto line = std::make_unique<Line>(Line{uid, std::move(sockets), std::move(pair->first)});
   waiting_for_mutex_.fetch_add(1);
   const std::lock_guard lock(mutex_);

@@ -8,6 +8,7 @@
 
 #include "base/fault_table.h"
 #include "base/guarded_copy.h"
+#include "base/result_try.h"
 #include "objects/memory.h"
 
 namespace rrdma::link {
@@ -116,7 +117,7 @@ Result<DirectPeer, ShmError> DirectPeer::open(const OwnedFd& table, pid_t pid,
                                               std::atomic<std::uint64_t>& in_use) {
   if (pid <= 0) return Failure{ShmError{ShmProblem::kNotReachable, ESRCH}};
   auto view = DirectTableView::open(table);
-  if (!view) return Failure{view.error()};
+  RRDMA_TRY(view);
   DirectPeer peer(std::move(view).value(), pid, introduction, in_use);
   if (!peer.is_the_same_process()) return Failure{ShmError{ShmProblem::kNotReachable, errno}};
   return peer;

@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/entropy.h"
+#include "base/result_try.h"
 #include "link/shm/introduction.h"
 #include "link/shm/shm_link.h"
 
@@ -46,7 +47,7 @@ Result<void, ShmError> ShmLink::enable_direct() {
   RRDMA_ASSERT(ports_.empty() && !table_);
   fill_with_system_entropy(nonce_);
   auto table = DirectTable::create();
-  if (!table) return Failure{table.error()};
+  RRDMA_TRY(table);
   table_.emplace(std::move(table).value());
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 
+#include "base/result_try.h"
 #include "wire/source_port.h"
 
 namespace rrdma::link {
@@ -93,18 +94,18 @@ Result<SendPorts, SocketFailure> SendPorts::open(int family, const UdpConfig& co
   while (pool.ports_.size() < config.send_ports) {
     SendPort port;
     auto plain = open_send_socket(family, false, config.send_buffer_octets);
-    if (!plain) return Failure{plain.error()};
+    RRDMA_TRY(plain);
     port.plain = std::move(*plain);
     if (twins) {
       auto segmenting = open_send_socket(family, true, config.send_buffer_octets);
-      if (!segmenting) return Failure{segmenting.error()};
+      RRDMA_TRY(segmenting);
       port.segmenting = std::move(*segmenting);
     }
     bool bound = false;
     const std::uint32_t tries = pool.ports_.empty() ? kPortSpace : kTriesForMore;
     for (; !bound && tried < tries; ++tried, candidate = (candidate + kStride) % kPortSpace) {
       auto outcome = bind_pair(family, port, static_cast<std::uint16_t>(wire::kSourcePortMin + candidate));
-      if (!outcome) return Failure{outcome.error()};
+      RRDMA_TRY(outcome);
       bound = *outcome;
     }
     if (!bound && !pool.ports_.empty()) break;

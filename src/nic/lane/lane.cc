@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/entropy.h"
+#include "base/result_try.h"
 
 namespace rrdma::nic {
 
@@ -13,7 +14,7 @@ Result<std::unique_ptr<Lane>, Problem> Lane::open(const Settings& settings, cont
                                                   LaneInterface interface, objects::MemoryTable& memory,
                                                   bool counts_memory) {
   auto granted = daemon.request_slot();
-  if (!granted) return Failure{granted.error()};
+  RRDMA_TRY(granted);
   std::unique_ptr<Lane> lane(
       new Lane(settings, daemon, std::move(*granted), std::move(interface), memory, counts_memory));
   if (!lane->sleeper_.valid())

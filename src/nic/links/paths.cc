@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "base/format.h"
+#include "base/result_try.h"
 #include "control/recognition_messages.h"
 #include "wire/source_port.h"
 
@@ -46,7 +47,7 @@ Result<objects::Path, Problem> Paths::resolve(const host::Device& device, const 
   const bool local = path.same_host = device.is_local_address(request.remote);
   if (local && !request.datagram && peers_ != nullptr) {
     auto by_shm = try_shm(request, path);
-    if (!by_shm) return Failure{by_shm.error()};
+    RRDMA_TRY(by_shm);
     if (*by_shm) return path;
   }
   if (local && request.datagram && links_.udp() == nullptr) {
@@ -60,11 +61,11 @@ Result<objects::Path, Problem> Paths::resolve(const host::Device& device, const 
 Result<bool, Problem> Paths::try_shm(const PathRequest& request, objects::Path& path) {
   const control::Slot slot = control::slot_of_qpn(request.remote_qpn.value);
   auto owner = daemon_.look_up_slot(slot);
-  if (!owner) return Failure{owner.error()};
+  RRDMA_TRY(owner);
   if (!owner->found || !owner->same_user || (owner->links & control::kLinkShm) == 0) return false;
   const control::Slot own_slot = control::slot_of_qpn(request.local_qpn.value);
   auto channel = peers_->open_channel(own_slot, slot, owner->token);
-  if (!channel) return Failure{channel.error()};
+  RRDMA_TRY(channel);
   path.link = kShmLink;
   path.peer = channel->number;
   path.party = channel->party;

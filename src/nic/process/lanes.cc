@@ -8,6 +8,7 @@
 
 #include "base/entropy.h"
 #include "base/file_space.h"
+#include "base/result_try.h"
 #include "host/descriptor_room.h"
 #include "nic/lane/lane.h"
 #include "nic/process/process_control.h"
@@ -137,7 +138,7 @@ void Lanes::release(const LanesOfQueue& queue) {
 Result<void, Problem> Lanes::open_one() {
   const std::size_t number = size();
   auto opened = Lane::open(settings_, control_.daemon(), interface_, memory_, number == 0);
-  if (!opened) return Failure{opened.error()};
+  RRDMA_TRY(opened);
   Lane& lane = **opened;
   lane.set_qp_listener(qp_listener_);
   control_.add(lane);

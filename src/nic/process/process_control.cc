@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/raw_syscall.h"
+#include "base/result_try.h"
 #include "control/recognition_messages.h"
 #include "host/explain.h"
 #include "host/signals/fault_handler.h"
@@ -39,7 +40,7 @@ Result<std::unique_ptr<ProcessControl>, Problem> ProcessControl::connect(const S
   wanted.links = allowed_links(settings);
   wanted.devices = devices;
   auto daemon = control::DaemonClient::connect_or_start(wanted);
-  if (!daemon) return Failure{daemon.error()};
+  RRDMA_TRY(daemon);
   host::install_fault_handler();
   std::unique_ptr<ProcessControl> control(new ProcessControl(settings, std::move(*daemon)));
   control->pass_on_faults();

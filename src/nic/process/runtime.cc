@@ -9,6 +9,7 @@
 
 #include "base/format.h"
 #include "base/raw_syscall.h"
+#include "base/result_try.h"
 #include "faults/table.h"
 #include "host/clock.h"
 #include "host/descriptor_room.h"
@@ -68,7 +69,7 @@ struct Runtime::State {
   [[nodiscard]] Result<std::vector<host::Placement>, Problem> placements(
       const std::vector<host::Interface>& interfaces) const {
     const auto added = host::read_added_links();
-    if (!added) return Failure{added.error()};
+    RRDMA_TRY(added);
     return host::place_devices(interfaces, *added, settings.netdev, settings.device_plan.count);
   }
   // For the tools.
@@ -87,9 +88,9 @@ struct Runtime::State {
     }
     if (auto room = host::require_descriptors(kDescriptorsOfLane); !room) return room;
     auto connected = ProcessControl::connect(settings, shown);
-    if (!connected) return Failure{connected.error()};
+    RRDMA_TRY(connected);
     auto opened = Lanes::open(settings, **connected, {.name = shown, .index = interface_index});
-    if (!opened) return Failure{opened.error()};
+    RRDMA_TRY(opened);
     control = std::move(*connected);
     lanes = std::move(*opened);
     return {};
@@ -158,9 +159,9 @@ const Settings& Runtime::settings() const { return state_->settings; }
 
 Result<std::vector<host::DeviceIdentity>, Problem> Runtime::devices() {
   const auto interfaces = host::read_interfaces();
-  if (!interfaces) return Failure{interfaces.error()};
+  RRDMA_TRY(interfaces);
   const auto placements = state_->placements(*interfaces);
-  if (!placements) return Failure{placements.error()};
+  RRDMA_TRY(placements);
   std::vector<host::DeviceIdentity> identities;
   for (const host::Placement& placement : *placements) {
     identities.push_back(host::identify(placement, state_->settings.device_plan));
@@ -185,9 +186,9 @@ Result<std::shared_ptr<host::Device>, Problem> Runtime::open(std::string_view na
     return std::shared_ptr<host::Device>(known->device);
   }
   const auto interfaces = host::read_interfaces();
-  if (!interfaces) return Failure{interfaces.error()};
+  RRDMA_TRY(interfaces);
   const auto placements = state_->placements(*interfaces);
-  if (!placements) return Failure{placements.error()};
+  RRDMA_TRY(placements);
   for (const host::Placement& placement : *placements) {
     const host::DeviceIdentity identity = host::identify(placement, state_->settings.device_plan);
     if (identity.name != name) continue;

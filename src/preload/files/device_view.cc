@@ -4,6 +4,7 @@
 
 #include "base/owned_fd.h"
 #include "base/raw_syscall.h"
+#include "base/result_try.h"
 #include "host/interfaces.h"
 #include "host/lid.h"
 #include "host/netlink_device.h"
@@ -41,9 +42,9 @@ Result<std::vector<DeviceView>, Problem> view_devices() {
   std::vector<DeviceView> views;
   nic::Runtime& runtime = nic::Runtime::instance();
   const auto interfaces = host::read_interfaces();
-  if (!interfaces) return Failure{interfaces.error()};
+  RRDMA_TRY(interfaces);
   const auto identities = runtime.devices();
-  if (!identities) return Failure{identities.error()};
+  RRDMA_TRY(identities);
   for (const host::DeviceIdentity& identity : *identities) {
     // An open device's table keeps its indices when addresses come and go; a new table would renumber them.
     std::shared_ptr<host::Device> device = runtime.find_open(identity.name);

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "base/result_try.h"
 #include "host/explain.h"
 
 namespace rrdma::rdma_cm {
@@ -11,7 +12,7 @@ Result<void, Problem> Uplink::open(nic::DaemonListener& daemon, const Changes& c
   if (is_open()) return {};
   nic::Runtime& runtime = nic::Runtime::instance();
   const auto found = runtime.devices();
-  if (!found) return Failure{found.error()};
+  RRDMA_TRY(found);
   if (found->empty()) return problem(ENODEV, "there is no RRDMA device in this network namespace.");
   DeviceList opened;
   for (const host::DeviceIdentity& identity : *found) {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/format.h"
+#include "base/result_try.h"
 #include "link/capture_sink.h"
 #include "tools/capture/limit_options.h"
 #include "tools/capture/recording.h"
@@ -47,7 +48,7 @@ Result<std::unique_ptr<link::CaptureFile>, std::string> open_target(const Captur
                                                                     const link::CaptureLimits& limits) {
   if (options.wireshark) {
     auto viewer = start_wireshark();
-    if (!viewer) return Failure{viewer.error()};
+    RRDMA_TRY(viewer);
     return link::CaptureFile::adopt(std::move(*viewer), limits);
   }
   if (options.file == "-") {

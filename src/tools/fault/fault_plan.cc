@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/format.h"
+#include "base/result_try.h"
 #include "faults/rule.h"
 
 namespace rrdma::tools {
@@ -68,7 +69,7 @@ Result<std::vector<std::string>, std::string> read_fault_plan(const std::string&
     const toml::table* fault = node.as_table();
     if (fault == nullptr) return Failure{path + ": 'fault' must be tables: write [[fault]]."};
     auto line = rule_of(path, *fault);
-    if (!line) return Failure{line.error()};
+    RRDMA_TRY(line);
     lines.push_back(std::move(*line));
   }
   return lines;

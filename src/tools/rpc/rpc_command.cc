@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "host/own_executable.h"
 #include "tools/commands.h"
 #include "tools/exit_status.h"
 #include "tools/terminal.h"
@@ -16,8 +17,7 @@ namespace {
 constexpr const char* kName = "rrdma rpc";
 
 int hand_over(std::vector<std::string> words) {
-  std::error_code error;
-  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "rrdma-rpc";
+  const auto beside = std::filesystem::path(host::own_executable()).parent_path() / "rrdma-rpc";
   words.insert(words.begin(), "rrdma rpc");
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());

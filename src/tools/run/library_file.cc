@@ -1,4 +1,5 @@
 #include "tools/run/library_file.h"
+#include "host/own_executable.h"
 
 #include <filesystem>
 
@@ -10,8 +11,8 @@ namespace rrdma::tools {
 
 std::string find_library(const char* name) {
   std::error_code error;
-  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return {};
+  const std::filesystem::path own = host::own_executable();
+  if (own.empty()) return {};
   const std::filesystem::path prefix = own.parent_path().parent_path();
   for (const char* folder : {"lib", RRDMA_LIBRARY_FOLDER}) {
     const std::filesystem::path candidate = prefix / folder / name;

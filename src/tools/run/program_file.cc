@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/result_try.h"
 #include "tools/file_octets.h"
 
 namespace rrdma::tools {
@@ -144,7 +145,7 @@ std::string interpreter_of(Octets file) {
 
 Result<ProgramFile, ProgramProblem> inspect_program(const std::string& name) {
   auto found = find_on_path(name);
-  if (!found) return Failure{found.error()};
+  RRDMA_TRY(found);
   ProgramFile program{.path = *found, .loaded = *found};
   if (!is_file(program.path)) return not_executable(program.path, "it is not a file");
   if (::access(program.path.c_str(), X_OK) != 0) return not_executable(program.path, std::strerror(errno));

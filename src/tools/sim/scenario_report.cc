@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/format.h"
+#include "base/result_try.h"
 #include "tools/decode/packet_json.h"
 #include "tools/sim/sim_faults.h"
 #include "tools/suggestion.h"
@@ -49,7 +50,7 @@ Result<sim::ScenarioPlan, std::string> scenario_plan(const SimOptions& options) 
     plan.time = plan.time * kTcpTimes;
   }
   const auto world = cable_of(options);
-  if (!world) return Failure{world.error()};
+  RRDMA_TRY(world);
   if (world->megabits_per_second != 0) plan.megabits_per_second = world->megabits_per_second;
   if (world->rtt.ns != 0) plan.rtt = world->rtt;
   if (world->time.ns != 0) {
@@ -59,7 +60,7 @@ Result<sim::ScenarioPlan, std::string> scenario_plan(const SimOptions& options) 
   if (options.queue_given) plan.queue_octets = options.queue;
   if (!options.fault.empty()) {
     const auto faults = link::parse_fault_spec(options.fault);
-    if (!faults) return Failure{faults.error()};
+    RRDMA_TRY(faults);
     plan.faults = *faults;
   }
   if (!options.faults.empty()) return Failure{std::string("a scenario has no --faults: write --fault")};

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/result_try.h"
 #include "faults/rule.h"
 #include "link/sim/sim_network.h"
 #include "tools/fault/fault_plan.h"
@@ -89,9 +90,9 @@ Result<void, std::string> add_phase(const Rule& rule, const sim::FaultPhase& pha
 
 Result<void, std::string> add_rule(const Rule& rule, sim::Plan& plan) {
   const auto from = host_named(rule.device, plan.hosts.size());
-  if (!from) return Failure{from.error()};
+  RRDMA_TRY(from);
   const auto peers = hosts_at(rule.peers, plan.hosts.size());
-  if (!peers) return Failure{peers.error()};
+  RRDMA_TRY(peers);
   if (rule.pid != 0 || rule.qpn)
     return Failure{"'" + rule.text + "' cannot be simulated: leave out pid and qp."};
   const Instant begin = Instant{} + rule.after;
@@ -125,12 +126,12 @@ Result<void, std::string> add_faults(const std::vector<std::string>& words, sim:
     std::vector<std::string> lines = {word};
     if (word.find('=') == std::string::npos && !word.starts_with("freeze")) {
       auto read = read_fault_plan(word);
-      if (!read) return Failure{read.error()};
+      RRDMA_TRY(read);
       lines = std::move(*read);
     }
     for (const std::string& line : lines) {
       const auto rule = faults::parse_rule(line);
-      if (!rule) return Failure{rule.error()};
+      RRDMA_TRY(rule);
       if (auto added = add_rule(*rule, plan); !added) return added;
     }
   }

@@ -5,6 +5,7 @@
 #include <bit>
 #include <charconv>
 
+#include "base/result_try.h"
 #include "link/fault_spec.h"
 #include "tools/sim/sim_faults.h"
 
@@ -73,10 +74,10 @@ Result<transport::QpType, std::string> type_of(const std::string& name) {
 Result<sim::TrafficPlan, std::string> traffic_for(const SimOptions& options, const sim::Plan& plan) {
   sim::TrafficPlan traffic;
   const auto type = type_of(options.type);
-  if (!type) return Failure{type.error()};
+  RRDMA_TRY(type);
   traffic.type = *type;
   const auto mix = mix_of(options.workload.empty() ? "mix" : options.workload, *type);
-  if (!mix) return Failure{mix.error()};
+  RRDMA_TRY(mix);
   traffic.mix = *mix;
   if (!std::has_single_bit(options.mtu) || options.mtu < 256 || options.mtu > 4096) {
     return Failure{std::string("--mtu is 256, 512, 1024, 2048 or 4096")};
@@ -123,12 +124,12 @@ Result<CableOptions, std::string> cable_of(const SimOptions& options) {
   }
   if (options.rtt_given) {
     const auto rtt = link::parse_duration(options.rtt);
-    if (!rtt) return Failure{rtt.error()};
+    RRDMA_TRY(rtt);
     cable.rtt = *rtt;
   }
   if (options.seconds_given) {
     const auto time = time_of(options.seconds);
-    if (!time) return Failure{time.error()};
+    RRDMA_TRY(time);
     cable.time = *time;
   }
   return cable;
@@ -150,11 +151,11 @@ Result<sim::Plan, std::string> plan_for(const SimOptions& options, std::uint64_t
   const std::uint64_t rate = megabits(options.bandwidth);
   if (rate == 0) return Failure{"'" + options.bandwidth + "' is no bandwidth: write for example 25G or 400M"};
   const auto rtt = link::parse_duration(options.rtt);
-  if (!rtt) return Failure{rtt.error()};
+  RRDMA_TRY(rtt);
   const auto time = time_of(options.seconds);
-  if (!time) return Failure{time.error()};
+  RRDMA_TRY(time);
   const auto fault = link::parse_fault_spec(options.fault);
-  if (!fault) return Failure{fault.error()};
+  RRDMA_TRY(fault);
 
   sim::HostConfig host;
   host.network.up.megabits_per_second = host.network.down.megabits_per_second = rate;
@@ -176,7 +177,7 @@ Result<sim::Plan, std::string> plan_for(const SimOptions& options, std::uint64_t
   plan.packet_lifetime = *rtt + drain + added_lifetime(*fault) + milliseconds(1);
   if (auto added = add_faults(options.faults, plan); !added) return Failure{"--faults: " + added.error()};
   auto traffic = traffic_for(options, plan);
-  if (!traffic) return Failure{traffic.error()};
+  RRDMA_TRY(traffic);
   // Every request in flight has its own memory at both ends.
   const std::uint64_t octets =
       (std::uint64_t{options.size} + 300) * options.qps * 2 * (3 * 8 + traffic->receive_entries);

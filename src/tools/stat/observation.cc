@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/result_try.h"
 #include "control/client/daemon_client.h"
 #include "tools/stat/other_daemons.h"
 
@@ -32,12 +33,12 @@ Result<Observation, Problem> observe() {
     return Failure{client.error()};
   }
   auto status = (*client)->status();
-  if (!status) return Failure{status.error()};
+  RRDMA_TRY(status);
   seen.daemon = std::move(*status);
   auto listed = (*client)->list_processes();
-  if (!listed) return Failure{listed.error()};
+  RRDMA_TRY(listed);
   auto devices = (*client)->list_devices();
-  if (!devices) return Failure{devices.error()};
+  RRDMA_TRY(devices);
   seen.devices = std::move(*devices);
   seen.at = std::chrono::steady_clock::now();
   for (control::ListedProcess& process : *listed) {
