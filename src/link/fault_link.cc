@@ -23,8 +23,6 @@ FaultLink::FaultLink(Link& inner, const FaultSpec& spec, std::uint32_t rule)
   waiting_.reserve(kHeldMax);
 }
 
-void FaultLink::set_spec(const FaultSpec& spec) { dice_ = FaultDice(spec); }
-
 Frame* FaultLink::reserve(const objects::Path& path) {
   // A frame and its duplicate may both have to be held.
   if (held_.room() < 2) return nullptr;

@@ -41,8 +41,6 @@ class FaultLink final : public Link {
   // `inner` must outlive the link. `rule`: the number of the fault rule, if it has one.
   FaultLink(Link& inner, const FaultSpec& spec, std::uint32_t rule = 0);
 
-  // Takes effect with the next frame. The random sequence restarts.
-  void set_spec(const FaultSpec& spec);
   [[nodiscard]] const FaultSpec& spec() const { return dice_.spec(); }
   [[nodiscard]] const FaultCounters& tally() const { return tally_; }
 

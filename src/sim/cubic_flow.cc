@@ -74,7 +74,6 @@ void CubicFlow::grow() {
 
 void CubicFlow::lose(std::uint64_t number) {
   --under_way_;
-  ++losses_;
   if (number >= recovery_) {
     recovery_ = next_;
     most_ = window_;

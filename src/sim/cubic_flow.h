@@ -17,8 +17,6 @@ class CubicFlow {
   CubicFlow(World& world, link::HostIndex to, std::uint64_t megabits_per_second, Duration rtt, Instant begin);
 
   [[nodiscard]] std::uint64_t octets() const { return octets_; }  // delivered
-  [[nodiscard]] std::uint64_t losses() const { return losses_; }
-  [[nodiscard]] std::uint32_t window() const { return static_cast<std::uint32_t>(window_ >> 10); }
 
  private:
   void send();
@@ -42,7 +40,6 @@ class CubicFlow {
   std::uint64_t bend_ms_ = 0;   // K of the RFC
   Instant since_;               // the last loss
   std::uint64_t octets_ = 0;
-  std::uint64_t losses_ = 0;
 };
 
 }  // namespace rrdma::sim

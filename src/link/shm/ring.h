@@ -42,7 +42,6 @@ class RingWriter {
   // The reader has taken everything that was written. It wrote its answers before this became true.
   [[nodiscard]] bool served() const { return control_->served.load(std::memory_order_acquire) == head_; }
   [[nodiscard]] std::uint64_t position() const { return head_; }
-  [[nodiscard]] std::size_t soft_limit() const { return soft_limit_; }
 
  private:
   [[nodiscard]] std::size_t free_octets() const {
@@ -99,7 +98,6 @@ class RingReader {
 
   [[nodiscard]] bool broken() const { return broken_; }
   [[nodiscard]] const PeerRoute& route() const { return route_; }
-  [[nodiscard]] const std::uint64_t* ready_word() const { return ready_; }
   [[nodiscard]] std::uint64_t position() const { return position_; }
 
  private:
