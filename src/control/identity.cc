@@ -10,7 +10,6 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -122,8 +121,14 @@ std::optional<uid_t> owner_of(const std::string& user_namespace) {
 
 // "alice:100000:65536": whose subordinate uid it is. Names are asked of the system only for a range that matches.
 std::optional<uid_t> owner_of_subordinate(uid_t uid) {
-  std::ifstream file("/etc/subuid");
-  for (std::string line; std::getline(file, line);) {
+  const OwnedFd file(raw::open("/etc/subuid", O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char part[4096];
+  for (ssize_t size = 0; file && (size = raw::read(file.get(), part, sizeof part)) > 0;)
+    text.append(part, static_cast<std::size_t>(size));
+  for (std::size_t at = 0, end = 0; at < text.size(); at = end + 1) {
+    end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
     const auto first = line.find(':');
     const auto second = first == std::string::npos ? first : line.find(':', first + 1);
     if (second == std::string::npos) continue;

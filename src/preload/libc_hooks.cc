@@ -125,6 +125,11 @@ dev_t rdma_cm_number() {
   return number;
 }
 
+// For glibc before 2.33, which does not export stat(), lstat() and fstatat(). The library's own code calls them.
+int raw_stat_at(int folder, const char* path, void* status, int flags) {
+  return static_cast<int>(::syscall(SYS_newfstatat, folder, path, status, flags));
+}
+
 // Describes one of our descriptors like the kernel's character device.
 void describe_channel(struct stat* status) {
   std::memset(status, 0, sizeof *status);
@@ -239,22 +244,38 @@ RRDMA_HOOK int __fxstat64(int version, int fd, struct stat64* status) {
 // ---- the files of a device ----
 
 RRDMA_HOOK int stat(const char* path, struct stat* status) {
-  return (*next_stat)(Redirect(path).path(), status);
+  const Redirect to(path);
+  auto* const next = *next_stat;
+  return next != nullptr ? next(to.path(), status) : raw_stat_at(AT_FDCWD, to.path(), status, 0);
 }
 RRDMA_HOOK int stat64(const char* path, struct stat64* status) {
-  return (*next_stat64)(Redirect(path).path(), status);
+  const Redirect to(path);
+  auto* const next = *next_stat64;
+  return next != nullptr ? next(to.path(), status) : raw_stat_at(AT_FDCWD, to.path(), status, 0);
 }
 RRDMA_HOOK int lstat(const char* path, struct stat* status) {
-  return (*next_lstat)(Redirect(path).path(), status);
+  const Redirect to(path);
+  auto* const next = *next_lstat;
+  return next != nullptr ? next(to.path(), status)
+                         : raw_stat_at(AT_FDCWD, to.path(), status, AT_SYMLINK_NOFOLLOW);
 }
 RRDMA_HOOK int lstat64(const char* path, struct stat64* status) {
-  return (*next_lstat64)(Redirect(path).path(), status);
+  const Redirect to(path);
+  auto* const next = *next_lstat64;
+  return next != nullptr ? next(to.path(), status)
+                         : raw_stat_at(AT_FDCWD, to.path(), status, AT_SYMLINK_NOFOLLOW);
 }
 RRDMA_HOOK int fstatat(int folder, const char* path, struct stat* status, int flags) {
-  return (*next_fstatat)(folder, Redirect(folder, path).path(), status, flags);
+  const Redirect to(folder, path);
+  auto* const next = *next_fstatat;
+  return next != nullptr ? next(folder, to.path(), status, flags)
+                         : raw_stat_at(folder, to.path(), status, flags);
 }
 RRDMA_HOOK int fstatat64(int folder, const char* path, struct stat64* status, int flags) {
-  return (*next_fstatat64)(folder, Redirect(folder, path).path(), status, flags);
+  const Redirect to(folder, path);
+  auto* const next = *next_fstatat64;
+  return next != nullptr ? next(folder, to.path(), status, flags)
+                         : raw_stat_at(folder, to.path(), status, flags);
 }
 RRDMA_HOOK int statx(int folder, const char* path, int flags, unsigned mask, struct statx* status) {
   return (*next_statx)(folder, Redirect(folder, path).path(), flags, mask, status);

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <filesystem>
-#include <system_error>
+#include <cstdio>
 
 #include "base/format.h"
 #include "base/owned_fd.h"
@@ -83,9 +82,7 @@ void replace_file(const std::string& root, const std::string& path, const std::s
       return;
     }
   }
-  std::error_code error;
-  std::filesystem::rename(fresh, root + path, error);
-  if (error) (void)::unlink(fresh.c_str());
+  if (std::rename(fresh.c_str(), (root + path).c_str()) != 0) (void)::unlink(fresh.c_str());
 }
 
 }  // namespace

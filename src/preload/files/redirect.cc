@@ -3,10 +3,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <string_view>
@@ -17,6 +15,7 @@
 #include "host/explain_log.h"
 #include "nic/process/runtime.h"
 #include "preload/files/counter_files.h"
+#include "preload/files/folders.h"
 #include "preload/files/path_rule.h"
 #include "preload/files/seen_path.h"
 #include "preload/files/tree_store.h"
@@ -29,19 +28,11 @@ constexpr std::int64_t kFreshNs = 200'000'000;
 
 thread_local __attribute__((tls_model("initial-exec"))) int machine_only = 0;
 
-std::vector<std::string> names_in(const char* folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-    names.push_back(entry.path().filename());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 // "net:[4026531840]"; empty if /proc is not mounted.
 std::string own_network() {
-  std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/ns/net", error).string();
+  char name[64];
+  const long size = ::syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/ns/net", name, sizeof name);
+  return size > 0 ? std::string(name, static_cast<std::size_t>(size)) : std::string();
 }
 
 struct Tree {

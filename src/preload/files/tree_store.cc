@@ -1,21 +1,23 @@
 #include "preload/files/tree_store.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
-#include <system_error>
+#include <cstdio>
+#include <optional>
 
 #include "base/format.h"
 #include "base/owned_fd.h"
 #include "base/raw_syscall.h"
+#include "control/raw_stat.h"
+#include "preload/files/folders.h"
 
 namespace rrdma::files {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kPrefix = "files.";
 constexpr auto kUnusedMax = std::chrono::hours(24);
@@ -37,21 +39,23 @@ std::uint64_t fingerprint(const std::vector<TreeEntry>& entries) {
   return hash;
 }
 
-fs::file_time_type::duration age_of(const std::string& path, std::error_code& error) {
-  const fs::file_time_type changed = fs::last_write_time(path, error);
-  return error ? fs::file_time_type::duration::max() : fs::file_time_type::clock::now() - changed;
+// The time since the last change; nothing if there is no such file.
+std::optional<std::chrono::system_clock::duration> age_of(const std::string& path) {
+  struct stat status {};
+  if (control::raw_stat(path.c_str(), status) != 0) return std::nullopt;
+  return std::chrono::system_clock::now() - std::chrono::system_clock::from_time_t(status.st_mtime);
 }
 
 // True if the tree exists and is complete.
 bool is_usable(const std::string& root, const std::vector<TreeEntry>& entries) {
-  std::error_code error;
-  const auto age = age_of(root, error);
-  if (error) return false;
-  if (age < kTrustedFor) return true;
+  const auto age = age_of(root);
+  if (!age) return false;
+  if (*age < kTrustedFor) return true;
   for (const TreeEntry& entry : entries) {
-    if (!fs::exists(fs::symlink_status(root + "/" + entry.path, error))) return false;
+    struct stat status {};
+    if (control::raw_stat((root + "/" + entry.path).c_str(), status, AT_SYMLINK_NOFOLLOW) != 0) return false;
   }
-  fs::last_write_time(root, fs::file_time_type::clock::now(), error);
+  (void)::utimensat(AT_FDCWD, root.c_str(), nullptr, 0);
   return true;
 }
 
@@ -69,15 +73,13 @@ std::string TreeStore::keep(const std::vector<TreeEntry>& entries) const {
   static std::atomic<unsigned> attempts{0};
   const std::string fresh =
       formatted("{}/{}new.{}.{}", folder_, kPrefix, raw::getpid(), attempts.fetch_add(1));
-  std::error_code error;
   if (!write(fresh, entries)) {
-    fs::remove_all(fresh, error);
+    remove_tree(fresh);
     return {};
   }
   // Remove an incomplete tree. A tree that another process has just put there is equally good.
-  if (!is_usable(root, entries)) fs::remove_all(root, error);
-  fs::rename(fresh, root, error);
-  if (error) fs::remove_all(fresh, error);
+  if (!is_usable(root, entries)) remove_tree(root);
+  if (std::rename(fresh.c_str(), root.c_str()) != 0) remove_tree(fresh);
   remove_unused();
   return is_usable(root, entries) ? root : std::string();
 }
@@ -85,12 +87,9 @@ std::string TreeStore::keep(const std::vector<TreeEntry>& entries) const {
 bool TreeStore::write(const std::string& root, const std::vector<TreeEntry>& entries) const {
   for (const TreeEntry& entry : entries) {
     const std::string path = root + "/" + entry.path;
-    std::error_code error;
-    fs::create_directories(fs::path(path).parent_path(), error);
-    if (error) return false;
+    if (!make_folders_above(path)) return false;
     if (entry.kind == TreeEntry::Kind::kLink) {
-      fs::create_symlink(entry.content, path, error);
-      if (error) return false;
+      if (::symlink(entry.content.c_str(), path.c_str()) != 0) return false;
     } else if (!write_file(path, entry.content)) {
       return false;
     }
@@ -99,10 +98,11 @@ bool TreeStore::write(const std::string& root, const std::vector<TreeEntry>& ent
 }
 
 void TreeStore::remove_unused() const {
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {
-    if (!entry.path().filename().string().starts_with(kPrefix)) continue;
-    if (age_of(entry.path(), error) > kUnusedMax && !error) fs::remove_all(entry.path(), error);
+  for (const std::string& name : names_in(folder_)) {
+    if (!name.starts_with(kPrefix)) continue;
+    const std::string path = folder_ + "/" + name;
+    const auto age = age_of(path);
+    if (age && *age > kUnusedMax) remove_tree(path);
   }
 }
 
