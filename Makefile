@@ -9,11 +9,12 @@ CTEST_ARGS ?=
 CLANG ?= 1
 QUICK ?= 0
 BENCH_ARGS ?=
+ARCH ?= $(shell dpkg --print-architecture 2>/dev/null)
 need := scripts/install-packages
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test clang test-clang test-asan test-tsan test-cross soak fuzz bench bench-loss bench-check bench-history bench-micro \
-        coverage interop interop-quick test-inspector bench-inspector install deb docs bench-comm bench-rpc format tidy clean
+        coverage interop interop-quick test-inspector bench-inspector install deb dist docs bench-comm bench-rpc format tidy clean
 
 help: ## list the targets
 	@echo 'RRDMA: an RDMA NIC made of software. Targets:'
@@ -153,6 +154,10 @@ install: ## install the release build to DESTDIR + PREFIX=/usr/local
 deb: ## build a Debian package into build-deb/ and check it with lintian
 	@$(need) build deb
 	@scripts/make-deb
+
+dist: ## build the portable release for ARCH=amd64 or arm64 into dist/: archives, debug symbols, SBOM, checksums
+	@$(need) build dist $(if $(filter-out $(shell dpkg --print-architecture),$(ARCH)),cross)
+	@scripts/make-dist '$(ARCH)' $(JOBS)
 
 format: ## rewrite the C++ sources with clang-format
 	@$(need) format

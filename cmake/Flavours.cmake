@@ -13,6 +13,13 @@ endif()
 # GCC spends a tenth of the time of a large source on collecting garbage: let it use 200 MiB more instead.
 add_compile_options("$<$<CXX_COMPILER_ID:GNU>:SHELL:--param ggc-min-expand=100 --param ggc-min-heapsize=786432>")
 
+if(RRDMA_PORTABLE)
+  # The machine may have older libraries of the compiler. Until glibc 2.34, threads and dlopen were libraries of their own.
+  add_compile_definitions(RRDMA_PORTABLE)
+  add_link_options(-static-libstdc++ -static-libgcc)
+  set(CMAKE_CXX_STANDARD_LIBRARIES "${CMAKE_CXX_STANDARD_LIBRARIES} -Wl,--push-state,--no-as-needed -lpthread -ldl -lrt -Wl,--pop-state")
+endif()
+
 if(RRDMA_SANITIZE)
   # A report ends the program, so that a test cannot pass with one. No vptr check: types with hidden visibility in
   # this build differ from those in libfmt.
