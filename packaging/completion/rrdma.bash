@@ -8,7 +8,7 @@ _rrdma() {
   if [[ -z $command ]]; then
     local words
     words=$("${COMP_WORDS[0]}" --help 2>/dev/null | awk '/^Subcommands:/ { on = 1; next } on && /^  [a-z]/ { print $1 }')
-    mapfile -t COMPREPLY < <(compgen -W "$words --help --version" -- "$current")
+    mapfile -t COMPREPLY < <(compgen -W "$words --help --json --version" -- "$current")
     return
   fi
   # After `rrdma run`, complete the words of the program.

@@ -6,10 +6,13 @@
 #include <exception>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
+#include "control/messages.h"
 #include "tools/commands.h"
 #include "tools/exit_status.h"
 #include "tools/interrupt.h"
+#include "tools/run/library_file.h"
 #include "tools/suggestion.h"
 #include "tools/terminal.h"
 
@@ -107,9 +110,22 @@ void add_help_command(CLI::App& app, Runner& chosen) {
   });
 }
 
+// The version as one line of text, or as JSON with the facts that decide whether two installations work together.
+std::string version_text(bool json) {
+  if (!json) return "rrdma " RRDMA_VERSION;
+  return nlohmann::ordered_json{{"name", "rrdma"},
+                                {"version", RRDMA_VERSION},
+                                {"daemon_protocol", control::kProtocolVersion},
+                                {"library", find_library("librrdma.so.1")}}
+      .dump();
+}
+
 int run(int argc, char** argv) {
   CLI::App app("RRDMA, an RDMA NIC in software", "rrdma");
-  app.set_version_flag("--version", "rrdma " RRDMA_VERSION, "Print the version and exit");
+  bool wants_json = false;
+  const CLI::Option* const json = app.add_flag("--json", wants_json, "With --version: print JSON");
+  app.set_version_flag(
+      "--version", [json] { return version_text(json->count() != 0); }, "Print the version and exit");
   app.set_help_flag("-h,--help", "Print this text and exit");
   app.require_subcommand(0, 1);
 

@@ -100,6 +100,11 @@ class Command(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assertIn(b"Exit status", done.stdout)
         self.assertTrue(run("--version").stdout.startswith(b"rrdma "))
+        for words in (("--version", "--json"), ("--json", "--version")):
+            found = json.loads(run(*words).stdout)
+            self.assertRegex(found["version"], r"^\d+\.\d+\.\d+$")
+            self.assertEqual(run("--version").stdout.decode().strip(), "rrdma " + found["version"])
+            self.assertGreater(found["daemon_protocol"], 0)
 
     def test_files_that_cannot_be_read(self):
         with tempfile.TemporaryDirectory() as folder:
