@@ -15,6 +15,7 @@
 #include "host/explain_log.h"
 #include "nic/process/runtime.h"
 #include "preload/files/counter_files.h"
+#include "preload/files/excepted.h"
 #include "preload/files/folders.h"
 #include "preload/files/path_rule.h"
 #include "preload/files/seen_path.h"
@@ -138,7 +139,7 @@ void Redirect::take(std::string_view root, std::string_view path) {
 }
 
 void Redirect::follow(const char* named) {
-  if (machine_only != 0) return;
+  if (machine_only != 0 || is_excepted()) return;
   std::string path(named);
   const bool dots = has_dots(path);
   if (!dots && !PathRule::may_match(path)) {

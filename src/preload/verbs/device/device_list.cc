@@ -16,6 +16,7 @@
 #include "host/explain.h"
 #include "nic/process/runtime.h"
 #include "preload/files/device_view.h"
+#include "preload/files/excepted.h"
 #include "preload/files/redirect.h"
 #include "preload/verbs/device/context.h"
 #include "preload/verbs/device/device_list.h"
@@ -102,7 +103,10 @@ ibv_device** make_list(int* count) {
   const nic::KernelDevices kernel = nic::Runtime::instance().settings().kernel_devices;
   int real_count = 0;
   ibv_device** real = kernel != nic::KernelDevices::kHidden ? list_real_devices(real_count) : nullptr;
-  const auto identities = nic::Runtime::instance().devices();
+  // An excepted program sees the list of the real library, even if it is empty.
+  const auto identities =
+      files::is_excepted() ? decltype(nic::Runtime::instance().devices())(std::vector<host::DeviceIdentity>())
+                           : nic::Runtime::instance().devices();
   if (!identities) {
     if (real != nullptr) RRDMA_REAL(ibv_free_device_list, "IBVERBS_1.1")(real);
     host::fail(identities.error(), kListCall);
