@@ -25,7 +25,7 @@ PAGES = ["docs/README.md", "docs/ci.md", "docs/containers.md", "docs/install.md"
 # and a second machine.
 OTHER_BLOCKS = {
     "docs/ci.md": [("yaml", "steps:")],  # Workflow
-    "docs/containers.md": [("sh", "docker")],  # packaging.deb follows the Dockerfile in a clean root
+    "docs/containers.md": [("sh", "docker"), ("sh", "docker"), ("dockerfile", "ENV")],  # packaging.deb follows the Dockerfile in a clean root
     "docs/install.md": [("sh", "curl")],  # delivery.install
     "docs/mpi.md": [("sh", "mpirun")],  # Mpi
     "docs/networks.md": [("sh", "rrdma")],  # TwoMachines
