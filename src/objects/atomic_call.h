@@ -1,4 +1,4 @@
-// RDMA's compare-and-swap, fetch-and-add and atomic WRITE on memory of this process. They use the CPU's own
+// RDMA's compare-and-swap and fetch-and-add on memory of this process. They use the CPU's own
 // instructions, so they are atomic with respect to all processes that do the same.
 #pragma once
 
@@ -14,6 +14,12 @@ struct AtomicCall {
   std::uint64_t operand;
   std::uint64_t compare;
   std::uint64_t original;  // the value found
+
+  // The value that the operation leaves behind if it finds `found`.
+  [[nodiscard]] std::uint64_t result(std::uint64_t found) const {
+    if (!swap) return found + operand;
+    return found == compare ? operand : found;
+  }
 };
 
 // Runs under the fault guard: the page may be unmapped.
@@ -26,16 +32,6 @@ RRDMA_MAY_FAULT inline void run_atomic(void* argument) {
   } else {
     call.original = __atomic_fetch_add(call.target, call.operand, __ATOMIC_SEQ_CST);
   }
-}
-
-struct StoreCall {
-  std::uint64_t* target;  // aligned
-  std::uint64_t value;
-};
-
-RRDMA_MAY_FAULT inline void run_store(void* argument) {
-  auto& call = *static_cast<StoreCall*>(argument);
-  __atomic_store_n(call.target, call.value, __ATOMIC_RELEASE);
 }
 
 }  // namespace rrdma::objects

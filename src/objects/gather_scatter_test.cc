@@ -5,6 +5,7 @@
 
 #include "base/prng.h"
 #include "objects/memory.h"
+#include "objects/staging.h"
 
 namespace rrdma::objects::gather_scatter_test {
 
@@ -23,7 +24,7 @@ class GatherScatter : public testing::Test {
   }
   std::vector<std::uint8_t> gathered(std::span<const Sge> list, std::uint64_t offset, std::uint32_t length) {
     frame_.clear();
-    EXPECT_EQ(gather(table_, pd_, list, offset, length, frame_), Cause::kNone);
+    EXPECT_EQ(gather(table_, pd_, list, offset, length, frame_, staging_, {}), Cause::kNone);
     EXPECT_EQ(frame_.payload_octets, length);
     std::vector<std::uint8_t> octets;
     for (unsigned i = 0; i < frame_.span_count; ++i) {
@@ -35,6 +36,7 @@ class GatherScatter : public testing::Test {
 
   static constexpr std::uint64_t kBase = 0x7000;
   MemoryTable table_{1};
+  Staging staging_{table_};
   ProtectionDomain pd_;
   ProtectionDomain other_pd_;
   std::vector<std::uint8_t> memory_ = std::vector<std::uint8_t>(4096);
@@ -70,7 +72,7 @@ TEST_F(GatherScatter, GatheringCopiesNothingAndAppends) {
   const Sge list[] = {element(40, 8)};
   frame_.clear();
   frame_.add_span(memory_.data(), 4);
-  ASSERT_EQ(gather(table_, pd_, list, 2, 5, frame_), Cause::kNone);
+  ASSERT_EQ(gather(table_, pd_, list, 2, 5, frame_, staging_, {}), Cause::kNone);
   EXPECT_EQ(frame_.span_count, 2);
   EXPECT_EQ(frame_.spans[1].data, memory_.data() + 42);
   EXPECT_EQ(frame_.payload_octets, 9u);
@@ -81,7 +83,7 @@ TEST_F(GatherScatter, TheNullRegionReadsAsZeroesAndSwallowsWrites) {
   const auto octets = gathered(list, 0, 10);
   EXPECT_EQ(octets, (std::vector<std::uint8_t>{1, 2, 0, 0, 0, 0, 0, 0, 0, 0}));
   const std::vector<std::uint8_t> data(70'004, 0xee);
-  EXPECT_EQ(scatter(table_, pd_, list, 0, data, true), Cause::kNone);
+  EXPECT_EQ(scatter(table_, pd_, list, 0, data, true, staging_, {}), Cause::kNone);
   EXPECT_EQ(memory_[1], 0xee);
   EXPECT_EQ(memory_[9], 0xee);
   EXPECT_EQ(memory_[10], 0xee);
@@ -115,11 +117,11 @@ TEST_F(GatherScatter, Refusals) {
   for (const auto& c : cases) {
     const Sge list[] = {element(0, 4), c.sge};
     frame_.clear();
-    EXPECT_EQ(gather(table_, pd_, list, 0, 12, frame_), c.gather);
-    EXPECT_EQ(scatter(table_, pd_, list, 0, data, true), c.scatter);
+    EXPECT_EQ(gather(table_, pd_, list, 0, 12, frame_, staging_, {}), c.gather);
+    EXPECT_EQ(scatter(table_, pd_, list, 0, data, true, staging_, {}), c.scatter);
     frame_.clear();
-    EXPECT_EQ(gather(table_, pd_, list, 0, 4, frame_), Cause::kNone);
-    EXPECT_EQ(scatter(table_, pd_, list, 0, std::span(data, 4), true), Cause::kNone);
+    EXPECT_EQ(gather(table_, pd_, list, 0, 4, frame_, staging_, {}), Cause::kNone);
+    EXPECT_EQ(scatter(table_, pd_, list, 0, std::span(data, 4), true, staging_, {}), Cause::kNone);
   }
 }
 
@@ -130,8 +132,8 @@ TEST_F(GatherScatter, AnElementThatWrapsAroundTheAddressSpaceIsRefusedBehindTheW
   const Sge list[] = {{.address = ~std::uint64_t{0} - 15, .length = 32, .lkey = {zero_based->key}}};
   const std::uint8_t data[16] = {};
   frame_.clear();
-  EXPECT_EQ(gather(table_, pd_, list, 16, 16, frame_), Cause::kLocalOutOfBounds);
-  EXPECT_EQ(scatter(table_, pd_, list, 16, data, true), Cause::kLocalOutOfBounds);
+  EXPECT_EQ(gather(table_, pd_, list, 16, 16, frame_, staging_, {}), Cause::kLocalOutOfBounds);
+  EXPECT_EQ(scatter(table_, pd_, list, 16, data, true, staging_, {}), Cause::kLocalOutOfBounds);
 }
 
 struct Model {
@@ -174,7 +176,8 @@ TEST_F(GatherScatter, AnyListBehavesAsTheModelDoes) {
         if (model.octets[offset + i] >= 0)
           after[static_cast<std::size_t>(model.octets[offset + i])] = data[i];
       }
-      ASSERT_EQ(scatter(table_, pd_, model.list, offset, data, prng.below(2) == 0), Cause::kNone);
+      ASSERT_EQ(scatter(table_, pd_, model.list, offset, data, prng.below(2) == 0, staging_, {}),
+                Cause::kNone);
       ASSERT_EQ(memory_, after);
     }
   }

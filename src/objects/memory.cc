@@ -6,6 +6,7 @@
 
 #include "base/fault_table.h"
 #include "base/guarded_copy.h"
+#include "objects/staging.h"
 
 namespace rrdma::objects {
 namespace {
@@ -156,6 +157,12 @@ void MemoryTable::add_listener(KeyListener& listener) {
   }
 }
 
+std::uint8_t MemoryTable::add_kind(MemoryKind& kind) {
+  if (kinds_.size() == kKindsMax) return 0;
+  kinds_.push_back(&kind);
+  return static_cast<std::uint8_t>(kinds_.size());
+}
+
 void MemoryTable::open_region(const MemoryRegion& region) {
   for (KeyListener* listener : listeners_) listener->on_region_opened(region);
 }
@@ -173,7 +180,8 @@ Result<MemoryRegion*, MemoryError> MemoryTable::register_region(const RegionRequ
                                   .length = request.length,
                                   .access = request.access,
                                   .key = fresh_key(),
-                                  .null_region = request.null_region};
+                                  .null_region = request.null_region,
+                                  .kind = request.kind};
   insert(region->key, Kind::kRegion, region);
   ++request.pd->users;
   open_region(*region);
@@ -191,6 +199,7 @@ Result<void, MemoryError> MemoryTable::reregister(MemoryRegion& region, const Re
   region.address = base_address(request);
   region.length = request.length;
   region.access = request.access;
+  region.kind = request.kind;
   open_region(region);
   return {};
 }
@@ -315,7 +324,7 @@ AccessVerdict MemoryTable::check_local(const ProtectionDomain& pd, wire::LKey ke
   if (!in_bounds(address, length, region->address, region->length))
     return {.cause = Cause::kLocalOutOfBounds};
   if ((region->access & need) != need) return {.cause = Cause::kLocalNotWritable};
-  return {.host = host_address(*region, address)};
+  return {.host = host_address(*region, address), .kind = region->kind};
 }
 
 AccessVerdict MemoryTable::check_remote(const ProtectionDomain& pd, wire::Qpn qpn, wire::RKey key,
@@ -330,7 +339,7 @@ AccessVerdict MemoryTable::check_remote(const ProtectionDomain& pd, wire::Qpn qp
     if ((region.access & need) != need) return {.cause = Cause::kRemoteAccessNotGranted};
     if (!in_bounds(address, length, region.address, region.length))
       return {.cause = Cause::kRemoteOutOfBounds};
-    return {.host = host_address(region, address)};
+    return {.host = host_address(region, address), .kind = region.kind};
   }
   return check_window(*static_cast<const MemoryWindow*>(entry->object), pd, qpn, key, address, length, need);
 }
@@ -347,7 +356,8 @@ AccessVerdict MemoryTable::check_window(const MemoryWindow& window, const Protec
   if ((window.access & need) != need) return {.cause = Cause::kRemoteAccessNotGranted};
   const std::uint64_t base = (window.access & kZeroBased) != 0 ? 0 : window.address;
   if (!in_bounds(address, length, base, window.length)) return {.cause = Cause::kRemoteOutOfBounds};
-  return {.host = host_address(*window.region, window.address + (address - base))};
+  return {.host = host_address(*window.region, window.address + (address - base)),
+          .kind = window.region->kind};
 }
 
 namespace {
@@ -405,8 +415,17 @@ bool is_mapped(const Frame& frame) {
   return true;
 }
 
+Cause add_staged_span(const AccessVerdict& access, std::uint32_t length, std::uint64_t ahead, Frame& frame,
+                      Staging& staging, const MessageName& message) {
+  const std::uint8_t* const from = staging.fetch(access.kind, message, access.host, length, ahead);
+  if (from == nullptr) return Cause::kLocalMemoryFault;
+  frame.add_span(from, length);
+  return Cause::kNone;
+}
+
 Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
-             std::uint64_t offset, std::uint32_t length, Frame& frame) {
+             std::uint64_t offset, std::uint32_t length, Frame& frame, Staging& staging,
+             const MessageName& message) {
   for (const Sge& sge : list) {
     if (length == 0) break;
     if (offset >= sge.length) {
@@ -417,7 +436,15 @@ Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<con
     const AccessVerdict verdict = check_element(table, pd, sge, offset, part, 0);
     if (!verdict.ok()) return verdict.cause;
     RRDMA_ASSERT(!verdict.null_region || part <= kZeroesOctets);
-    frame.add_span(verdict.null_region ? zeroes() : verdict.host, part);
+    if (verdict.kind == 0) [[likely]] {
+      frame.add_span(verdict.null_region ? zeroes() : verdict.host, part);
+    } else {
+      const std::uint64_t left = sge.length - offset;
+      const std::uint64_t ahead = check_element(table, pd, sge, offset, left, 0).ok() ? left : part;
+      if (const Cause cause = add_staged_span(verdict, part, ahead, frame, staging, message);
+          cause != Cause::kNone)
+        return cause;
+    }
     length -= part;
     offset = 0;
   }
@@ -433,8 +460,18 @@ bool place(std::uint8_t* to, const std::uint8_t* from, std::size_t n, bool final
   return guarded_call(copy_end_last, &all);
 }
 
+bool place_staged(const AccessVerdict& access, std::span<const std::uint8_t> data, bool final,
+                  Staging& staging, const Inflow& inflow) {
+  if (access.kind != 0) return staging.store(access.kind, inflow, access.host, data, final);
+  // The end of the message lies here, and its beginning may lie elsewhere.
+  if (!staging.finish(inflow)) return false;
+  return access.null_region || place(access.host, data.data(), data.size(), final);
+}
+
 Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
-              std::uint64_t offset, std::span<const std::uint8_t> data, bool final) {
+              std::uint64_t offset, std::span<const std::uint8_t> data, bool final, Staging& staging,
+              const Inflow& inflow) {
+  if (data.empty() && final && staging.pending() && !staging.finish(inflow)) return Cause::kLocalMemoryFault;
   for (const Sge& sge : list) {
     if (data.empty()) break;
     if (offset >= sge.length) {
@@ -444,7 +481,7 @@ Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<co
     const std::size_t part = std::min<std::size_t>(sge.length - offset, data.size());
     const AccessVerdict verdict = check_element(table, pd, sge, offset, part, kLocalWrite);
     if (!verdict.ok()) return verdict.cause;
-    if (!verdict.null_region && !place(verdict.host, data.data(), part, final && part == data.size())) {
+    if (!place(verdict, data.first(part), final && part == data.size(), staging, inflow)) {
       return Cause::kLocalMemoryFault;
     }
     data = data.subspan(part);
@@ -452,6 +489,13 @@ Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<co
   }
   RRDMA_ASSERT(data.empty());
   return Cause::kNone;
+}
+
+bool run_atomic(const MemoryTable& table, const AccessVerdict& access, AtomicCall& call) {
+  call.target = reinterpret_cast<std::uint64_t*>(access.host);
+  if (access.kind != 0) [[unlikely]]
+    return table.kind(access.kind)->run_atomic(call);
+  return guarded_call(run_atomic, &call);
 }
 
 bool find_spans(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
@@ -463,7 +507,7 @@ bool find_spans(const MemoryTable& table, const ProtectionDomain& pd, std::span<
     offset -= skipped;
     if (taken == 0) continue;
     const AccessVerdict access = table.check_local(pd, sge.lkey, sge.address + skipped, taken, need);
-    if (!access.ok() || access.null_region) return false;
+    if (!access.ok() || access.null_region || access.kind != 0) return false;
     spans[count++] = {access.host, taken};
     length -= taken;
   }

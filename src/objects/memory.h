@@ -19,6 +19,7 @@
 
 #include "base/keys/key_source.h"
 #include "base/result.h"
+#include "objects/atomic_call.h"
 #include "objects/cause.h"
 #include "objects/exclusion.h"
 #include "objects/frame.h"
@@ -58,6 +59,7 @@ struct MemoryRegion {
   std::uint32_t key = 0;      // lkey and rkey
   std::uint32_t windows = 0;  // windows bound to it
   bool null_region = false;   // reads return zeros, writes are discarded
+  std::uint8_t kind = 0;      // MemoryTable::kind(); 0: the CPU can touch it
 };
 
 enum class WindowType : std::uint8_t { kType1 = 1, kType2 = 2 };
@@ -80,6 +82,7 @@ struct RegionRequest {
   std::uint64_t address = 0;
   std::uint32_t access = 0;
   bool null_region = false;
+  std::uint8_t kind = 0;
 };
 
 enum class MemoryError : std::uint8_t {
@@ -97,13 +100,21 @@ struct Sge {
   wire::LKey lkey;
 };
 
-// The result of an access check: the location of the bytes, or the cause of the refusal.
+// The result of an access check: the location of the bytes, or the cause of the refusal. Two registers carry it.
 struct AccessVerdict {
   std::uint8_t* host = nullptr;
   Cause cause = Cause::kNone;
   bool null_region = false;
+  std::uint8_t kind = 0;  // not 0: `host` is an address for that kind only
   [[nodiscard]] bool ok() const { return cause == Cause::kNone; }
 };
+
+static_assert(sizeof(AccessVerdict) == 16);
+
+class MemoryKind;
+class Staging;
+struct Inflow;
+struct MessageName;
 
 // Hears of every key that opens memory to peers. Called while the table changes; must not call back. For windows, the
 // caller is the lane that binds them, which may not be the listener's own.
@@ -120,6 +131,7 @@ class KeyListener {
 class MemoryTable {
  public:
   static constexpr std::size_t kKeysMax = 1u << 20;
+  static constexpr std::uint8_t kKindsMax = 32;
 
   // `keys` is system_keys() in a real NIC, a seed in a simulation. `windows` guards the state of windows if several
   // lanes use the table. It outlives the table.
@@ -132,6 +144,13 @@ class MemoryTable {
   // The listener also hears of existing regions. REQUIRES (both calls): the locks of all lanes.
   void add_listener(KeyListener& listener);
   void remove_listener(KeyListener& listener) { std::erase(listeners_, &listener); }
+
+  // The number of a kind of memory, for RegionRequest; 0 if there are too many. The kind must outlive the table.
+  // REQUIRES: the locks of all lanes.
+  [[nodiscard]] std::uint8_t add_kind(MemoryKind& kind);
+  [[nodiscard]] MemoryKind* kind(std::uint8_t number) const {
+    return number == 0 || number > kinds_.size() ? nullptr : kinds_[number - 1u];
+  }
 
   Result<MemoryRegion*, MemoryError> register_region(const RegionRequest& request);
   // Changes the members that are set in `request` (translation, pd, access); the keys stay.
@@ -212,6 +231,7 @@ class MemoryTable {
   void close_region(const MemoryRegion& region);
 
   std::vector<KeyListener*> listeners_;
+  std::vector<MemoryKind*> kinds_;
   Exclusion* const windows_lock_;  // guards the bindings of windows and the window counts of regions
   std::uint32_t bound_type_2_ = 0;
   std::atomic<std::uint64_t> revocations_{0};
@@ -221,26 +241,36 @@ class MemoryTable {
   KeySource keys_;
 };
 
-// Appends to the frame the spans of `length` bytes, starting `offset` bytes into the gather list. REQUIRES: offset +
-// length <= the list's total length; length <= 64 KiB.
+// Appends to the frame the spans of `length` bytes, starting `offset` bytes into the gather list. Bytes that the CPU
+// cannot touch come through `staging`. On kLocalMemoryFault ask Staging::take_starved() whether to try again later.
+// REQUIRES: offset + length <= the list's total length; length <= 64 KiB.
 Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
-             std::uint64_t offset, std::uint32_t length, Frame& frame);
+             std::uint64_t offset, std::uint32_t length, Frame& frame, Staging& staging,
+             const MessageName& message);
+
+// The same for bytes of another kind that a check has already allowed; `ahead` bytes from there on belong to the
+// message.
+Cause add_staged_span(const AccessVerdict& access, std::uint32_t length, std::uint64_t ahead, Frame& frame,
+                      Staging& staging, const MessageName& message);
 
 // Whether every page of the frame's payload is still mapped. If the link discovered a fault, it could only drop the
 // frame, and the failure would look like a silent peer.
 [[nodiscard]] bool is_mapped(const Frame& frame);
 
 // Writes `data` to the scatter list from `offset` on. With `final`, the last bytes (up to 8) become visible after all
-// others, because programs spin on the last byte of a message.
+// others, because programs spin on the last byte of a message, and all bytes have arrived when it returns.
 Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
-              std::uint64_t offset, std::span<const std::uint8_t> data, bool final);
+              std::uint64_t offset, std::span<const std::uint8_t> data, bool final, Staging& staging,
+              const Inflow& inflow);
 
 // Copies to registered memory. With `final`, one store writes the last bytes after all others. It is the widest
 // aligned word that ends the message, so that a program may also spin on the last word. False on a fault.
 [[nodiscard]] bool place(std::uint8_t* to, const std::uint8_t* from, std::size_t n, bool final);
+// Executes the operation on the word that the check allowed; sets `call.target`. False on a fault.
+[[nodiscard]] bool run_atomic(const MemoryTable& table, const AccessVerdict& access, AtomicCall& call);
 
 // Finds the spans of `length` bytes, starting `offset` bytes into the list. False if a key does not permit `need`, or
-// belongs to the null region.
+// belongs to the null region or to memory that the CPU cannot touch.
 [[nodiscard]] bool find_spans(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
                               std::uint32_t offset, std::uint32_t length, std::uint32_t need,
                               std::span<MutableSpan> spans, std::size_t& count);

@@ -14,6 +14,7 @@
 
 #include "base/guarded_copy.h"
 #include "objects/memory.h"
+#include "objects/staging.h"
 
 namespace rrdma::objects::place_test {
 
@@ -208,12 +209,14 @@ TEST_F(PlaceFault, AMissingEndIsAnAnswerToo) {
   EXPECT_TRUE(place(pages_ + size_ - 64, from.data(), 64, true));
 
   MemoryTable table(1);
+  Staging staging(table);
   ProtectionDomain pd;
   auto* region = *table.register_region(
       {.pd = &pd, .host = pages_, .length = 2 * size_, .address = 0, .access = kLocalWrite | kZeroBased});
   const Sge list[] = {{.address = size_ - 8, .length = 16, .lkey = {region->key}}};
-  EXPECT_EQ(scatter(table, pd, list, 0, std::span(from).first(8), true), Cause::kNone);
-  EXPECT_EQ(scatter(table, pd, list, 0, std::span(from).first(9), true), Cause::kLocalMemoryFault);
+  EXPECT_EQ(scatter(table, pd, list, 0, std::span(from).first(8), true, staging, {}), Cause::kNone);
+  EXPECT_EQ(scatter(table, pd, list, 0, std::span(from).first(9), true, staging, {}),
+            Cause::kLocalMemoryFault);
 }
 
 TEST_F(PlaceFault, APayloadOnAMissingPageIsFoundBeforeItIsSent) {

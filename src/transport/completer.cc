@@ -247,7 +247,8 @@ Cause Completer::place_read(std::uint64_t index, std::uint32_t offset, Octets pa
   const auto list = qp_.send_queue.list(index);
   const auto length = static_cast<std::uint32_t>(payload.size());
   const auto scatter = [&](std::uint32_t at, Octets octets, bool last) {
-    return objects::scatter(core_.memory, *qp_.pd, list, at, octets, last);
+    return objects::scatter(core_.memory, *qp_.pd, list, at, octets, last, core_.staging,
+                            {.qpn = qp_.qpn, .answers = true});
   };
   const bool completes = entry.received + length == entry.length;
   if (completes && entry.tail.octets != 0) {
@@ -276,7 +277,8 @@ void Completer::handle_atomic_acknowledge(const wire::TransportHeaders& headers)
     return refuse_response(*index, Status::kBadResponse, Cause::kPeerBadResponse);
   std::array<std::uint8_t, 8> value;
   store_native(value.data(), headers.atomic_ack.original);
-  const Cause cause = objects::scatter(core_.memory, *qp_.pd, qp_.send_queue.list(*index), 0, value, true);
+  const Cause cause = objects::scatter(core_.memory, *qp_.pd, qp_.send_queue.list(*index), 0, value, true,
+                                       core_.staging, {.qpn = qp_.qpn, .answers = true});
   if (cause != Cause::kNone) return refuse_response(*index, Status::kLocalProtectionError, cause);
   entry.answered = true;
   recovery().responded(moment(), entry, psn, psn, false);

@@ -78,6 +78,7 @@ void Core::stop_sending(QueuePair& qp) {
   qp.req.ack_deadline = qp.req.early_deadline = qp.req.fails_at = kNever;
   qp.req.waiting_rnr = false;
   qp.req.log.clear();
+  staging.forget(qp.qpn);
 }
 
 void Core::fail_qp(QueuePair& qp, Instant now) {

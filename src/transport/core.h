@@ -11,6 +11,7 @@
 #include "objects/direct_access.h"
 #include "objects/frame.h"
 #include "objects/memory.h"
+#include "objects/staging.h"
 #include "transport/qp/attributes.h"
 #include "transport/qp/counters.h"
 #include "transport/qp/event_sink.h"
@@ -58,7 +59,7 @@ enum class SendVerdict : std::uint8_t {
 
 struct Core {
   Core(const EngineConfig& given, objects::MemoryTable& table, EventSink& sink)
-      : config(given), memory(table), events(sink) {}
+      : config(given), memory(table), staging(table), events(sink) {}
 
   void schedule(QueuePair& qp);
   void wait_for_budget(QueuePair& qp);
@@ -79,11 +80,18 @@ struct Core {
   void flush_sends(QueuePair& qp, Instant now);
   void flush_receives(QueuePair& qp, Instant now);
   void check_drained(QueuePair& qp);
+  // After a gather that failed: true if it only lacked a buffer, and the next transmit() repeats it.
+  [[nodiscard]] bool yields_for_buffer() {
+    const bool starved = staging.take_starved();
+    yielded = yielded || starved;
+    return starved;
+  }
   // XRC: the shared queue with this number; null: none.
   [[nodiscard]] objects::ReceiveQueue* xrc_queue(std::uint32_t number) const;
 
   EngineConfig config;
   objects::MemoryTable& memory;
+  objects::Staging staging;
   EventSink& events;
   objects::HeldEvents held_events;
   CountersByDevice by_device;
@@ -94,7 +102,7 @@ struct Core {
   TimerQueue<QueuePair> timers;
   std::uint64_t flight_octets = 0;  // on all lossy paths
   std::uint32_t direct_left = 0;    // of this transmit()
-  bool direct_yielded = false;
+  bool yielded = false;             // the last transmit() left work that waits for nothing but its turn
   struct XrcQueue {
     std::uint32_t number;
     objects::ReceiveQueue* queue;

@@ -476,7 +476,7 @@ bool Engine::transmit(objects::FrameSink& sink, Instant now) {
   // of it.
   IntrusiveList<QueuePair, &QueuePair::ready_hook> starved, served;
   core_.direct_left = core_.config.direct_octets_max;
-  core_.direct_yielded = false;
+  core_.yielded = false;
   while (!core_.ready.empty()) {
     QueuePair& qp = core_.ready.pop_front();
     const std::uint32_t direct_before = core_.direct_left;
@@ -502,6 +502,7 @@ bool Engine::transmit(objects::FrameSink& sink, Instant now) {
 }
 
 void Engine::flushed(Instant now) {
+  core_.staging.flushed();
   while (!core_.unflushed.empty()) {
     QueuePair& qp = core_.unflushed.pop_front();
     Completer(core_, qp, now).retire();

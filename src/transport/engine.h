@@ -107,10 +107,13 @@ class Engine {
   [[nodiscard]] bool wants_transmit() const { return !core_.ready.empty(); }
   // True if answers are outstanding on lossy paths.
   [[nodiscard]] bool in_flight() const { return core_.flight_octets != 0; }
-  // The last transmit() left direct requests that only wait for their turn: call it again soon.
-  [[nodiscard]] bool has_yielded() const { return core_.direct_yielded; }
+  // The last transmit() left requests that only wait for their turn: call it again soon.
+  [[nodiscard]] bool has_yielded() const { return core_.yielded; }
   // Everything that transmit() gave to the sink was sent: datagrams and unreliable messages are now complete.
   void flushed(Instant now);
+
+  // Hears of regions that close (MemoryTable::add_listener), and counts the copies of each kind of memory.
+  [[nodiscard]] objects::Staging& staging() { return core_.staging; }
 
   // Completion events may be held until the received packets are answered.
   [[nodiscard]] objects::HeldEvents& held_events() { return core_.held_events; }

@@ -182,7 +182,7 @@ Requester::Start Requester::execute_direct(SendEntry& entry) {
   core_.direct_left -= octets;
   req_.direct_octets += octets;
   if (req_.direct_octets != entry.length) {
-    core_.direct_yielded = true;
+    core_.yielded = true;
     return Start::kYield;
   }
   req_.direct_octets = 0;
@@ -211,7 +211,8 @@ Requester::Start Requester::execute_direct_atomic(SendEntry& entry) {
   if (!core_.config.direct->direct_atomic(qp_.path, target, call)) return Start::kReady;
   std::array<std::uint8_t, kAtomicOctets> value;
   store_native(value.data(), call.original);
-  const Cause cause = objects::scatter(core_.memory, *qp_.pd, list, 0, value, true);
+  const Cause cause = objects::scatter(core_.memory, *qp_.pd, list, 0, value, true, core_.staging,
+                                       {.qpn = qp_.qpn, .answers = true});
   if (cause == Cause::kNone) return finish_direct(entry);
   fail_entry(entry, Status::kLocalProtectionError, cause);
   return Start::kWait;
@@ -291,9 +292,15 @@ Cause Requester::add_payload(const Place& place, std::uint32_t offset, std::uint
     frame.own_payload = true;
     return Cause::kNone;
   }
-  const Cause cause =
-      objects::gather(core_.memory, *qp_.pd, qp_.send_queue.list(place.index), offset, length, frame);
+  const Cause cause = objects::gather(core_.memory, *qp_.pd, qp_.send_queue.list(place.index), offset, length,
+                                      frame, core_.staging, {.qpn = qp_.qpn, .number = place.index});
   return cause != Cause::kNone || objects::is_mapped(frame) ? cause : Cause::kLocalMemoryFault;
+}
+
+SendVerdict Requester::refuse_payload(SendEntry& entry, Cause cause) {
+  if (core_.yields_for_buffer()) return SendVerdict::kNoRoom;
+  fail_entry(entry, Status::kLocalProtectionError, cause);
+  return SendVerdict::kNothing;
 }
 
 SendVerdict Requester::send_data(const Place& place, FrameSink& sink) {
@@ -309,8 +316,7 @@ SendVerdict Requester::send_data(const Place& place, FrameSink& sink) {
   frame->clear();
   if (const Cause cause = add_payload(place, offset, payload, *frame); cause != Cause::kNone) {
     sink.cancel(*frame);
-    fail_entry(entry, Status::kLocalProtectionError, cause);
-    return SendVerdict::kNothing;
+    return refuse_payload(entry, cause);
   }
   const bool first = offset == 0;
   const bool last = payload == remaining;
@@ -390,8 +396,7 @@ SendVerdict Requester::send_single(const Place& place, FrameSink& sink) {
     case SendOpcode::kAtomicWrite:
       if (const Cause cause = add_payload(place, 0, 8, *frame); cause != Cause::kNone) {
         sink.cancel(*frame);
-        fail_entry(place.entry, Status::kLocalProtectionError, cause);
-        return SendVerdict::kNothing;
+        return refuse_payload(place.entry, cause);
       }
       p = emit_base(*frame, place, Step::kAtomicWrite, true, 0);
       wire::emit_reth(reth, p);

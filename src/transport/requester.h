@@ -52,6 +52,8 @@ class Requester {
             bool ack_requested);
   objects::Cause add_payload(const Place& place, std::uint32_t offset, std::uint32_t length,
                              objects::Frame& frame) const;
+  // The payload of a request cannot be read, or not yet.
+  SendVerdict refuse_payload(objects::SendEntry& entry, objects::Cause cause);
   [[nodiscard]] Moment moment() const { return {core_, qp_, now_}; }
 
   Core& core_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "base/guarded_copy.h"
 #include "objects/atomic_call.h"
 #include "transport/qp/admission.h"
 #include "transport/requester.h"
@@ -121,7 +120,7 @@ Responder::Verdict Responder::execute_send(const TransportPacket& packet, const 
   if (!placed_) {
     const Cause cause =
         objects::scatter(core_.memory, qp_.receive_pd(), {resp_.receive_list.get(), resp_.receive.sge_count},
-                         resp_.offset, packet.payload, shape.ends_message);
+                         resp_.offset, packet.payload, shape.ends_message, core_.staging, {.qpn = qp_.qpn});
     if (cause != Cause::kNone) return refuse(NakCode::kRemoteOperationalError, cause);
   }
   if (shape.invalidate && !core_.memory.invalidate(packet.headers.invalidate, *qp_.pd, qp_.qpn))
@@ -160,7 +159,8 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
     // A program may watch for the last byte and end at once.
     if (shape.ends_message)
       write_last_answer(resp_.expected + (qp_.packets_of(length) - 1), (resp_.msn + 1) & wire::kMask24);
-    if (!placed_ && !objects::place(access.host, packet.payload.data(), length, shape.ends_message)) {
+    if (!placed_ &&
+        !objects::place(access, packet.payload, shape.ends_message, core_.staging, {.qpn = qp_.qpn})) {
       if (shape.ends_message) write_last_answer(resp_.expected - 1, resp_.msn);
       return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
     }
@@ -242,12 +242,11 @@ Responder::Verdict Responder::execute_read(const TransportHeaders& headers) {
 
 // ATOMICs, ATOMIC WRITE: their aligned word of eight bytes, if the key covers it and the response has room.
 Responder::Verdict Responder::find_word(wire::RKey rkey, std::uint64_t address, std::uint32_t need,
-                                        std::uint64_t*& word) const {
+                                        AccessVerdict& word) const {
   if (address % 8 != 0) return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
-  const AccessVerdict access = core_.memory.check_remote(*qp_.pd, qp_.qpn, rkey, address, 8, need);
-  if (!access.ok()) return refuse(NakCode::kRemoteAccessError, access.cause);
-  word = reinterpret_cast<std::uint64_t*>(access.host);
-  if (reinterpret_cast<std::uintptr_t>(word) % 8 != 0)
+  word = core_.memory.check_remote(*qp_.pd, qp_.qpn, rkey, address, 8, need);
+  if (!word.ok()) return refuse(NakCode::kRemoteAccessError, word.cause);
+  if (reinterpret_cast<std::uintptr_t>(word.host) % 8 != 0)
     return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
   if (!qp_.responses.has_room()) return refuse(NakCode::kInvalidRequest, Cause::kTooManyReads);
   return {};
@@ -255,13 +254,13 @@ Responder::Verdict Responder::find_word(wire::RKey rkey, std::uint64_t address, 
 
 Responder::Verdict Responder::execute_atomic(const TransportHeaders& headers) {
   const wire::AtomicEth& atomic = headers.atomic;
-  std::uint64_t* word = nullptr;
+  AccessVerdict word;
   if (const Verdict v = find_word(atomic.rkey, atomic.address, objects::kRemoteAtomic, word);
       v.kind != Verdict::Kind::kAccept)
     return v;
-  AtomicCall call{word, headers.bth.opcode.step() == Step::kCompareSwap, atomic.swap_or_add, atomic.compare,
-                  0};
-  if (!guarded_call(objects::run_atomic, &call))
+  AtomicCall call{nullptr, headers.bth.opcode.step() == Step::kCompareSwap, atomic.swap_or_add,
+                  atomic.compare, 0};
+  if (!objects::run_atomic(core_.memory, word, call))
     return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
   new_response(Kind::kAtomic, 1)->original = call.original;
   return {};
@@ -291,12 +290,11 @@ Responder::Verdict Responder::execute_flush(const TransportHeaders& headers) {
 Responder::Verdict Responder::execute_atomic_write(const TransportPacket& packet) {
   const wire::Reth& reth = packet.headers.reth;
   if (reth.length != 8) return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
-  std::uint64_t* word = nullptr;
+  AccessVerdict word;
   if (const Verdict v = find_word(reth.rkey, reth.address, objects::kRemoteWrite, word);
       v.kind != Verdict::Kind::kAccept)
     return v;
-  objects::StoreCall call{word, load_native<std::uint64_t>(packet.payload.data())};
-  if (!guarded_call(objects::run_store, &call))
+  if (!objects::place(word, packet.payload.first(8), true, core_.staging, {.qpn = qp_.qpn}))
     return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
   new_response(Kind::kAtomicWrite, 1);
   return {};
@@ -396,6 +394,25 @@ void Responder::emit(objects::Frame& frame, objects::FrameSink& sink, Step step,
   sink.commit(frame);
 }
 
+// Adds the next `length` bytes of a READ response.
+Cause Responder::add_response(const Response& response, const AccessVerdict& access, std::uint32_t length,
+                              objects::Frame& frame) {
+  if (access.kind == 0) [[likely]] {
+    frame.add_span(access.host, length);
+  } else {
+    const std::uint32_t left = response.end - response.next;
+    const AccessVerdict rest = core_.memory.check_remote(
+        *qp_.pd, qp_.qpn, response.rkey, response.address + response.next, left, objects::kRemoteRead);
+    // No request has such a number: requests are counted from 0.
+    const std::uint64_t number =
+        std::uint64_t{1} << 63 | std::uint64_t{response.msn} << 24 | response.first_psn.value;
+    const Cause cause = objects::add_staged_span(access, length, rest.ok() ? left : length, frame,
+                                                 core_.staging, {qp_.qpn, number});
+    if (cause != Cause::kNone) return Cause::kRemoteMemoryFault;
+  }
+  return objects::is_mapped(frame) ? Cause::kNone : Cause::kRemoteMemoryFault;
+}
+
 SendVerdict Responder::send_response(Response& response, objects::FrameSink& sink) {
   objects::Frame* frame = sink.reserve(qp_.path);
   if (frame == nullptr) return SendVerdict::kNoRoom;
@@ -416,8 +433,11 @@ SendVerdict Responder::send_response(Response& response, objects::FrameSink& sin
     // Check the key for each packet: the region may have been deregistered since the request.
     const AccessVerdict access = core_.memory.check_remote(
         *qp_.pd, qp_.qpn, response.rkey, response.address + response.next, length, objects::kRemoteRead);
-    if (access.ok()) frame->add_span(access.host, length);
-    const Cause cause = access.ok() && !objects::is_mapped(*frame) ? Cause::kRemoteMemoryFault : access.cause;
+    const Cause cause = access.ok() ? add_response(response, access, length, *frame) : access.cause;
+    if (cause != Cause::kNone && core_.yields_for_buffer()) {
+      sink.cancel(*frame);
+      return SendVerdict::kNoRoom;
+    }
     if (cause != Cause::kNone && response.replaying) {
       // A late copy of an old request may arrive long after its answer, when the memory is in use for something else.
       // A requester that still waits learns that there is no answer; nothing else is affected.

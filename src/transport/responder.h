@@ -51,7 +51,8 @@ class Responder {
   Verdict execute_send(const wire::TransportPacket& packet, const wire::OpcodeShape& shape);
   Verdict execute_write(const wire::TransportPacket& packet, const wire::OpcodeShape& shape);
   Verdict execute_read(const wire::TransportHeaders& headers);
-  Verdict find_word(wire::RKey rkey, std::uint64_t address, std::uint32_t need, std::uint64_t*& word) const;
+  Verdict find_word(wire::RKey rkey, std::uint64_t address, std::uint32_t need,
+                    objects::AccessVerdict& word) const;
   Verdict execute_atomic(const wire::TransportHeaders& headers);
   Verdict execute_flush(const wire::TransportHeaders& headers);
   Verdict execute_atomic_write(const wire::TransportPacket& packet);
@@ -71,6 +72,8 @@ class Responder {
   void end_after(const wire::TransportPacket& packet, const Verdict& verdict);
   Response* new_response(wire::Kind kind, std::uint32_t packets);
   SendVerdict send_response(Response& response, objects::FrameSink& sink);
+  objects::Cause add_response(const Response& response, const objects::AccessVerdict& access,
+                              std::uint32_t length, objects::Frame& frame);
   SendVerdict send_answer(objects::FrameSink& sink);
   void emit(objects::Frame& frame, objects::FrameSink& sink, wire::Step step, wire::Psn psn,
             std::uint32_t msn, const std::uint64_t* atomic_original,

@@ -34,12 +34,13 @@ bool Responder::place_early(const TransportPacket& packet) {
     if (offset + length >= resp_.length) return false;
     const objects::AccessVerdict access = core_.memory.check_remote(
         *qp_.pd, qp_.qpn, resp_.rkey, resp_.address + offset, length, objects::kRemoteWrite);
-    return access.ok() && objects::place(access.host, packet.payload.data(), length, false);
+    return access.ok() && objects::place(access, packet.payload, false, core_.staging, {.qpn = qp_.qpn});
   }
   if (!resp_.early.in_same_message(psn, resp_.expected) || offset + length > resp_.receive_length)
     return false;
   return objects::scatter(core_.memory, qp_.receive_pd(), {resp_.receive_list.get(), resp_.receive.sge_count},
-                          static_cast<std::uint32_t>(offset), packet.payload, false) == objects::Cause::kNone;
+                          static_cast<std::uint32_t>(offset), packet.payload, false, core_.staging,
+                          {.qpn = qp_.qpn}) == objects::Cause::kNone;
 }
 
 // Reports our position and the packets that are held beyond it.

@@ -27,10 +27,12 @@ SendVerdict Datagram::send_next(objects::FrameSink& sink) {
     if (entry.length != 0) frame->add_span(qp_.send_queue.inline_data(req.index), entry.length);
     frame->own_payload = true;
   } else {
-    cause = objects::gather(core_.memory, *qp_.pd, qp_.send_queue.list(req.index), 0, entry.length, *frame);
+    cause = objects::gather(core_.memory, *qp_.pd, qp_.send_queue.list(req.index), 0, entry.length, *frame,
+                            core_.staging, {.qpn = qp_.qpn, .number = req.index});
   }
   if (cause != Cause::kNone) {
     sink.cancel(*frame);
+    if (core_.yields_for_buffer()) return SendVerdict::kNoRoom;
     return fail_entry(entry, Status::kLocalProtectionError, cause);
   }
   write_header(entry, *frame);
@@ -105,9 +107,11 @@ void Datagram::handle(const wire::TransportPacket& packet, const objects::Packet
   }
   Cause cause = Cause::kNone;
   if (origin.grh != nullptr)
-    cause = objects::scatter(core_.memory, qp_.receive_pd(), list, 0, {origin.grh, kGrhOctets}, false);
+    cause = objects::scatter(core_.memory, qp_.receive_pd(), list, 0, {origin.grh, kGrhOctets}, false,
+                             core_.staging, {.qpn = qp_.qpn});
   if (cause == Cause::kNone)
-    cause = objects::scatter(core_.memory, qp_.receive_pd(), list, kGrhOctets, packet.payload, true);
+    cause = objects::scatter(core_.memory, qp_.receive_pd(), list, kGrhOctets, packet.payload, true,
+                             core_.staging, {.qpn = qp_.qpn});
   objects::Completion completion{.wr_id = resp.receive.wr_id,
                                  .opcode = objects::CompletionOpcode::kReceive,
                                  .flags = objects::kWithGrh,
