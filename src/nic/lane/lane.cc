@@ -51,6 +51,7 @@ Lane::~Lane() {
   (void)end(Duration{});
   // Ignore the events of QPs and regions that are still to be destroyed.
   engine_.set_direct(nullptr);
+  memory_.remove_listener(engine_.staging());
   if (direct_ != nullptr) memory_.remove_listener(*direct_);
   direct_.reset();
 }
@@ -74,6 +75,7 @@ void Lane::watch_shm(const Settings& settings) {
 }
 
 void Lane::publish_memory() {
+  memory_.add_listener(engine_.staging());
   if (direct_ != nullptr) memory_.add_listener(*direct_);
 }
 

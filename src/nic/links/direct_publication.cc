@@ -15,7 +15,7 @@ void DirectPublication::handle_qp_changed(const transport::QueuePair& qp, bool d
 
 void DirectPublication::on_region_opened(const objects::MemoryRegion& region) {
   constexpr std::uint32_t kOneSided = objects::kRemoteRead | objects::kRemoteWrite | objects::kRemoteAtomic;
-  if ((region.access & kOneSided) == 0 || region.null_region) return;
+  if ((region.access & kOneSided) == 0 || region.null_region || region.kind != 0) return;
   link::DirectKey key{.rkey = {region.key},
                       .address = region.address,
                       .length = region.length,
@@ -46,7 +46,7 @@ void DirectPublication::tell_file(link::DirectKey& key, const objects::MemoryReg
 }
 
 void DirectPublication::on_window_opened(const objects::MemoryWindow& window) {
-  if (!is_for_us(window)) return;
+  if (!is_for_us(window) || window.region->kind != 0) return;
   const std::uint64_t skip = window.address - window.region->address;
   link::DirectKey key{.rkey = {window.key},
                       .address = (window.access & objects::kZeroBased) != 0 ? 0 : window.address,

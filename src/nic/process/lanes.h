@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "nic/lane/lanes_of_queue.h"
 #include "nic/links/lane_interface.h"
+#include "nic/memory/memory_kinds.h"
 #include "nic/settings.h"
 #include "objects/memory.h"
 
@@ -47,6 +48,8 @@ class Lanes {
   [[nodiscard]] Lane& of(wire::Qpn qpn) const;
   // REQUIRES: as its header says.
   [[nodiscard]] objects::MemoryTable& memory() { return memory_; }
+  // The number of a kind of memory in the table. REQUIRES: all locks.
+  [[nodiscard]] std::uint8_t kind_of(const MemoryOrigin& origin) { return kinds_.number(origin, memory_); }
   void set_qp_listener(QpListener* listener);
 
   // The completion queues of a future QP; null: none. `free`: it may go to any lane.
@@ -90,6 +93,7 @@ class Lanes {
   const LaneInterface interface_;
   const std::size_t allowed_;
   LentMutex windows_;
+  MemoryKinds kinds_;
   objects::MemoryTable memory_;
   QpListener* qp_listener_ = nullptr;
   std::mutex roster_;

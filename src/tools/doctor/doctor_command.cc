@@ -24,6 +24,7 @@ struct DoctorOptions {
   std::string netdev;
   std::vector<std::string> programs;
   std::vector<std::string> peers;
+  bool nccl = false;
   bool json = false;
 };
 
@@ -60,6 +61,9 @@ std::vector<Finding> examine(const DoctorOptions& options) {
   } else {
     findings.push_back({Health::kBad, "interface", devices.error(),
                         "as root: ip link set lo up; or name one that exists: --netdev IF"});
+  }
+  if (options.nccl) {
+    for (Finding& finding : check_nccl()) findings.push_back(std::move(finding));
   }
   for (const std::string& program : options.programs) findings.push_back(check_program(program));
   for (const std::string& peer : options.peers) findings.push_back(check_peer(peer));
@@ -108,6 +112,7 @@ void add_doctor_command(CLI::App& app, Runner& chosen) {
       ->option_text("FILE");
   doctor->add_option("--peer", options->peers, "Check whether this host answers on UDP port 4791")
       ->option_text("ADDRESS");
+  doctor->add_flag("--nccl", options->nccl, "Check the settings that NCCL reads from the environment");
   doctor->add_flag("-j,--json", options->json, "Print JSON");
   doctor->footer(
       "Each line is ok, warn (works with limits) or bad; a remedy follows each problem.\n"

@@ -39,6 +39,9 @@ Finding check_addresses(const LocalDevice& device);
 Finding check_mtu(const LocalDevice& device);
 Finding check_kernel_devices();
 
+// NCCL: the settings in the environment that decide whether it uses the device, and GPUDirect RDMA.
+std::vector<Finding> check_nccl();
+
 // A program: whether the library can be loaded into it.
 Finding check_program(const std::string& name);
 

@@ -1,5 +1,6 @@
 // Memory regions: registration in all its forms. The pages are not pinned. Every copy is guarded, so a page
-// that the program unmaps fails the work request and never crashes.
+// that the program unmaps fails the work request and never crashes. Memory that the CPU cannot touch is recognised here
+// (nic/memory/memory_kinds.h).
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
@@ -25,6 +26,8 @@ namespace {
 // The API requires that unknown optional flags are ignored.
 constexpr unsigned kOptionalRange = IBV_ACCESS_OPTIONAL_RANGE;
 
+constexpr const char* kTooManyKinds = "the memory belongs to more devices than this process can use at once.";
+
 unsigned known_access(unsigned access) { return access & (~kOptionalRange | IBV_ACCESS_RELAXED_ORDERING); }
 
 std::uintptr_t page_octets() { return static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)); }
@@ -49,12 +52,16 @@ int error_of(objects::MemoryError error) {
 }
 
 // Checks that need the memory itself. Returns 0 or an errno, explained.
-int check_memory(const char* call, void* address, std::size_t length, unsigned access) {
+int check_memory(const char* call, void* address, std::size_t length, unsigned access,
+                 const nic::MemoryOrigin& origin) {
   // The kernel counts pages (ib_umem_get): a region of no bytes inside a page has one, and every device
   // accepts it.
   if (length == 0 && reinterpret_cast<std::uintptr_t>(address) % page_octets() == 0)
     return host::fail(EINVAL, call, "the length is 0.");
-  if ((access & IBV_ACCESS_ON_DEMAND) != 0) return 0;
+  if (!origin.wholly_there) {
+    return host::fail(EFAULT, call, "the range begins in the memory of a GPU and goes beyond it.");
+  }
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0 || !origin.ordinary()) return 0;
   if (reinterpret_cast<std::uintptr_t>(address) + length < length) {
     return host::fail(EINVAL, call, "address plus length goes beyond the end of the address space.");
   }
@@ -92,12 +99,18 @@ Mr* register_checked(const char* call, const RegionForm& form) {
   if (!place.granted()) return nullptr;
   auto mr = std::make_unique<Mr>();
   const std::lock_guard all(*context.lanes);
+  const std::uint8_t kind = context.lanes->kind_of(form.origin);
+  if (kind == 0 && !form.origin.ordinary()) {
+    host::fail(ENOMEM, call, kTooManyKinds);
+    return nullptr;
+  }
   auto region = context.lanes->memory().register_region({.pd = &pd.root(),
                                                          .host = form.address,
                                                          .length = form.length,
                                                          .address = form.iova,
                                                          .access = known_access(form.access),
-                                                         .null_region = form.null_region});
+                                                         .null_region = form.null_region,
+                                                         .kind = kind});
   if (!region) {
     host::fail(error_of(region.error()), call, std::string(objects::describe(region.error())));
     return nullptr;
@@ -119,20 +132,22 @@ Mr* register_region(const char* call, const RegionForm& form) { return register_
 
 ibv_mr* register_memory(const char* call, ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
                         unsigned access) {
-  if (check_memory(call, address, length, access) != 0) return nullptr;
-  return register_checked(call,
-                          {.pd = pd, .address = address, .length = length, .iova = iova, .access = access});
+  const auto origin = nic::MemoryOrigin::of(address, length);
+  if (check_memory(call, address, length, access, origin) != 0) return nullptr;
+  return register_checked(
+      call,
+      {.pd = pd, .address = address, .length = length, .iova = iova, .access = access, .origin = origin});
 }
 
 namespace {
 
 // Collective libraries use descriptor -1 to ask whether the device can access the memory of other devices (a
-// GPU). This one accesses the same memory as the CPU. A real descriptor is tried.
+// GPU): EBADF means yes.
 int check_dmabuf(const char* call, int fd, std::size_t length) {
-  if (fd < 0) {
+  if (fd < 0 && !nic::MemoryOrigin::any_kind()) {
     return host::fail(
         EOPNOTSUPP, call,
-        "this device cannot reach the memory of other devices, only buffers that the CPU can map.");
+        "this process has not loaded libcuda, so only buffers that the CPU can map can be reached.");
   }
   if (raw::fcntl(fd, F_GETFD) < 0) return host::fail(EBADF, call, "fd is not an open file.");
   return length != 0 ? 0 : host::fail(EINVAL, call, "the length is 0.");
@@ -229,7 +244,8 @@ RRDMA_VERBS int ibv_rereg_mr(ibv_mr* abi, int flags, ibv_pd* pd, void* address, 
     host::fail(EINVAL, kCall, "flags is 0: nothing is to be changed.");
     return IBV_REREG_MR_ERR_CMD;
   }
-  if (translation && check_memory(kCall, address, length, rights) != 0) return IBV_REREG_MR_ERR_CMD;
+  const auto origin = translation ? nic::MemoryOrigin::of(address, length) : nic::MemoryOrigin{};
+  if (translation && check_memory(kCall, address, length, rights, origin) != 0) return IBV_REREG_MR_ERR_CMD;
   Mr& mr = own(abi);
   if ((flags & IBV_REREG_MR_CHANGE_PD) != 0 &&
       (pd == nullptr ? host::fail(EINVAL, kCall, "the protection domain is null.")
@@ -247,8 +263,14 @@ RRDMA_VERBS int ibv_rereg_mr(ibv_mr* abi, int flags, ibv_pd* pd, void* address, 
                                  .length = region.length,
                                  .address = region.address,
                                  .access = region.access,
-                                 .null_region = region.null_region};
+                                 .null_region = region.null_region,
+                                 .kind = region.kind};
   if (translation) {
+    request.kind = context.lanes->kind_of(origin);
+    if (request.kind == 0 && !origin.ordinary()) {
+      host::fail(ENOMEM, kCall, kTooManyKinds);
+      return IBV_REREG_MR_ERR_CMD;
+    }
     request.host = address;
     request.length = length;
     request.address = reinterpret_cast<std::uintptr_t>(address);
@@ -294,6 +316,20 @@ RRDMA_VERBS ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::siz
   if (validity_of(pd) == ObjectValidity::kForeign)
     RRDMA_PASS_ON(nullptr, ibv_reg_dmabuf_mr, "IBVERBS_1.12", pd, offset, length, iova, fd, access);
   if (check_dmabuf(kCall, fd, length) != 0) return nullptr;
+  // A descriptor cannot be turned into an address again. Programs export their own memory and pass its address as the
+  // iova, which is then checked like any other address.
+  void* const exported = reinterpret_cast<void*>(static_cast<std::uintptr_t>(iova));
+  if (const auto origin = nic::MemoryOrigin::of(exported, length); !origin.ordinary()) {
+    if (check_memory(kCall, exported, length, static_cast<unsigned>(access), origin) != 0) return nullptr;
+    Mr* const mr = register_region(kCall, {.pd = pd,
+                                           .address = exported,
+                                           .length = length,
+                                           .iova = iova,
+                                           .access = static_cast<unsigned>(access),
+                                           .origin = origin});
+    if (mr != nullptr) mr->addr = reinterpret_cast<void*>(offset);
+    return mr;
+  }
   const std::uint64_t page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   const std::uint64_t skip = offset & (page - 1);
   const bool writable =
@@ -301,8 +337,9 @@ RRDMA_VERBS ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::siz
   void* mapped = mmap(nullptr, length + skip, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd,
                       static_cast<off_t>(offset - skip));
   if (mapped == MAP_FAILED) {
-    host::fail(EOPNOTSUPP, kCall,
-               "the buffer cannot be mapped into this process, and only the CPU can reach it here.");
+    host::fail(
+        EOPNOTSUPP, kCall,
+        "the buffer cannot be mapped into this process, and iova is not the address of memory on a GPU.");
     return nullptr;
   }
   Mr* mr = register_region(kCall, {.pd = pd,

@@ -1,0 +1,65 @@
+#include "nic/memory/cuda_library.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <mutex>
+
+namespace rrdma::nic {
+namespace {
+
+template <typename Function>
+bool look_up(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  return function != nullptr;
+}
+
+bool load(void* library, CudaLibrary& cuda) {
+  (void)look_up(library, "cuCtxGetId", cuda.cuCtxGetId);
+  (void)look_up(library, "cuThreadExchangeStreamCaptureMode", cuda.cuThreadExchangeStreamCaptureMode);
+  return look_up(library, "cuPointerGetAttributes", cuda.cuPointerGetAttributes) &&
+         look_up(library, "cuDeviceGet", cuda.cuDeviceGet) &&
+         look_up(library, "cuDevicePrimaryCtxRetain", cuda.cuDevicePrimaryCtxRetain) &&
+         look_up(library, "cuDevicePrimaryCtxGetState", cuda.cuDevicePrimaryCtxGetState) &&
+         look_up(library, "cuCtxPushCurrent_v2", cuda.cuCtxPushCurrent) &&
+         look_up(library, "cuCtxPopCurrent_v2", cuda.cuCtxPopCurrent) &&
+         look_up(library, "cuCtxGetStreamPriorityRange", cuda.cuCtxGetStreamPriorityRange) &&
+         look_up(library, "cuStreamCreateWithPriority", cuda.cuStreamCreateWithPriority) &&
+         look_up(library, "cuStreamDestroy_v2", cuda.cuStreamDestroy) &&
+         look_up(library, "cuEventCreate", cuda.cuEventCreate) &&
+         look_up(library, "cuEventRecord", cuda.cuEventRecord) &&
+         look_up(library, "cuEventQuery", cuda.cuEventQuery) &&
+         look_up(library, "cuEventDestroy_v2", cuda.cuEventDestroy) &&
+         look_up(library, "cuMemcpyHtoDAsync_v2", cuda.cuMemcpyHtoDAsync) &&
+         look_up(library, "cuMemcpyDtoHAsync_v2", cuda.cuMemcpyDtoHAsync) &&
+         look_up(library, "cuMemHostRegister_v2", cuda.cuMemHostRegister) &&
+         look_up(library, "cuMemHostUnregister", cuda.cuMemHostUnregister);
+}
+
+}  // namespace
+
+const CudaLibrary* CudaLibrary::find() {
+  static std::atomic<const CudaLibrary*> found{nullptr};
+  if (const CudaLibrary* known = found.load(std::memory_order_acquire)) return known;
+  // The handle is kept: it prevents that the library is unloaded while it is called.
+  void* const library = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+  if (library == nullptr) return nullptr;
+  static std::mutex loading;
+  static CudaLibrary cuda;
+  const std::lock_guard lock(loading);
+  if (found.load(std::memory_order_relaxed) == nullptr && load(library, cuda))
+    found.store(&cuda, std::memory_order_release);
+  return found.load(std::memory_order_relaxed);
+}
+
+// Asking for several attributes is no error for an address that CUDA does not know: they are 0.
+int cuda_device_of(const CudaLibrary& cuda, std::uintptr_t address) {
+  unsigned type = 0;
+  int ordinal = -1;
+  int attributes[] = {kCudaAttributeMemoryType, kCudaAttributeDeviceOrdinal};
+  void* values[] = {&type, &ordinal};
+  if (cuda.cuPointerGetAttributes(2, attributes, values, address) != kCudaSuccess) return -1;
+  return type == kCudaMemoryDevice && ordinal >= 0 ? ordinal : -1;
+}
+
+}  // namespace rrdma::nic

@@ -1,0 +1,57 @@
+// CudaLibrary: the functions of libcuda that the CUDA kind of memory calls. The library is never loaded from here. It
+// is found if the program has loaded it, so a program without CUDA pays nothing and the build needs nothing of CUDA.
+// The types repeat the stable ABI of the driver.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rrdma::nic {
+
+using CudaResult = int;
+using CudaDevice = int;
+using CudaAddress = unsigned long long;
+using CudaContext = struct CudaContextRecord*;
+using CudaStream = struct CudaStreamRecord*;
+using CudaEvent = struct CudaEventRecord*;
+
+inline constexpr CudaResult kCudaSuccess = 0;
+inline constexpr CudaResult kCudaNotReady = 600;
+inline constexpr unsigned kCudaMemoryDevice = 2;  // CU_MEMORYTYPE_DEVICE
+inline constexpr int kCudaAttributeMemoryType = 2;
+inline constexpr int kCudaAttributeDeviceOrdinal = 9;
+inline constexpr unsigned kCudaStreamNonBlocking = 1;
+inline constexpr unsigned kCudaEventNoTiming = 2;
+inline constexpr unsigned kCudaHostRegisterPortable = 1;
+inline constexpr int kCudaCaptureRelaxed = 2;
+
+struct CudaLibrary {
+  CudaResult (*cuPointerGetAttributes)(unsigned count, int* attributes, void** values, CudaAddress address);
+  CudaResult (*cuDeviceGet)(CudaDevice* device, int ordinal);
+  CudaResult (*cuDevicePrimaryCtxRetain)(CudaContext* context, CudaDevice device);
+  CudaResult (*cuDevicePrimaryCtxGetState)(CudaDevice device, unsigned* flags, int* active);
+  CudaResult (*cuCtxPushCurrent)(CudaContext context);
+  CudaResult (*cuCtxPopCurrent)(CudaContext* context);
+  CudaResult (*cuCtxGetStreamPriorityRange)(int* least, int* greatest);
+  CudaResult (*cuStreamCreateWithPriority)(CudaStream* stream, unsigned flags, int priority);
+  CudaResult (*cuStreamDestroy)(CudaStream stream);
+  CudaResult (*cuEventCreate)(CudaEvent* event, unsigned flags);
+  CudaResult (*cuEventRecord)(CudaEvent event, CudaStream stream);
+  CudaResult (*cuEventQuery)(CudaEvent event);
+  CudaResult (*cuEventDestroy)(CudaEvent event);
+  CudaResult (*cuMemcpyHtoDAsync)(CudaAddress to, const void* from, std::size_t octets, CudaStream stream);
+  CudaResult (*cuMemcpyDtoHAsync)(void* to, CudaAddress from, std::size_t octets, CudaStream stream);
+  CudaResult (*cuMemHostRegister)(void* memory, std::size_t octets, unsigned flags);
+  CudaResult (*cuMemHostUnregister)(void* memory);
+  // Newer than some drivers; may be null.
+  CudaResult (*cuCtxGetId)(CudaContext context, unsigned long long* id);
+  CudaResult (*cuThreadExchangeStreamCaptureMode)(int* mode);
+
+  // Null if the program has not loaded libcuda, or one without these functions. The result stays valid.
+  [[nodiscard]] static const CudaLibrary* find();
+};
+
+// The device that holds the memory at an address; -1: it is not CUDA's. Any thread.
+[[nodiscard]] int cuda_device_of(const CudaLibrary& cuda, std::uintptr_t address);
+
+}  // namespace rrdma::nic

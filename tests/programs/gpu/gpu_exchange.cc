@@ -1,0 +1,414 @@
+// gpu_exchange: two processes move data between GPU and host memory, and check every byte.
+//
+//   gpu_exchange [--near=MEMORY] [--far=MEMORY] [--rounds=N]            all operations, in both directions
+//   gpu_exchange --die=near|far                                         one process is killed in the middle
+//   gpu_exchange --speed [--near=MEMORY] [--far=MEMORY]                 bandwidth and latency
+//
+// MEMORY is host, device, managed or async. The first process ("near") starts the second ("far").
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "talk.h"
+
+extern char** environ;
+
+namespace gpu {
+namespace {
+
+constexpr std::size_t kOctets = 6 << 20;
+constexpr std::size_t kGuard = 64;
+constexpr int kWritable = IBV_ACCESS_LOCAL_WRITE;
+
+struct Options {
+  Where near = Where::kDevice, far = Where::kDevice;
+  int rounds = 1;
+  std::string die;
+  bool speed = false;
+  int side = 0;
+  int fd = -1;
+};
+
+// One process: its buffers of two kinds, their keys, and those of the other process.
+struct End {
+  End(const Cuda& cuda, const Companion& companion, Where where)
+      : memory(cuda, where, kOctets),
+        host(cuda, Where::kHost, kOctets),
+        mr(device.add(memory)),
+        host_mr(device.add(host)) {
+    theirs = companion.trade(Key{memory.address(), mr->rkey});
+  }
+  Device device;
+  Memory memory, host;
+  ibv_mr *mr, *host_mr;
+  Key theirs;
+  [[nodiscard]] Key at(std::size_t offset) const { return {theirs.address + offset, theirs.rkey}; }
+};
+
+void expect(const Memory& memory, std::size_t at, const std::vector<std::uint8_t>& want, const char* what) {
+  const auto found = memory.read(at, want.size());
+  const auto wrong = std::mismatch(found.begin(), found.end(), want.begin()).first - found.begin();
+  if (static_cast<std::size_t>(wrong) != want.size())
+    fail(std::string(what) + " of " + std::to_string(want.size()) + " bytes at " + std::to_string(at) +
+         ": wrong from byte " + std::to_string(wrong));
+}
+
+void check_writes(End& end, Connection& connection, const Companion& companion, bool active,
+                  std::uint64_t seed, ibv_wr_opcode opcode) {
+  for (const std::size_t octets :
+       {1u, 2u, 7u, 8u, 63u, 64u, 65u, 1000u, 4096u, 4097u, 65536u, 262145u, 3000001u}) {
+    for (const std::size_t at : {std::size_t{0}, std::size_t{1}, std::size_t{4093}}) {
+      ++seed;
+      if (!active) {
+        end.memory.write(at, pattern(1, octets + kGuard));
+        if (opcode == IBV_WR_RDMA_WRITE_WITH_IMM) connection.post_receive({});
+        companion.meet();
+        if (opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+          require(connection.done().byte_len == octets, "length of a WRITE with immediate");
+        companion.meet();
+        expect(end.memory, at, pattern(seed, octets), "a WRITE");
+        const auto all = pattern(1, octets + kGuard);
+        expect(end.memory, at + octets, {all.begin() + static_cast<std::ptrdiff_t>(octets), all.end()},
+               "behind a WRITE");
+        companion.meet();
+        continue;
+      }
+      end.memory.write(at + 1, pattern(seed, octets));
+      companion.meet();
+      connection.post(opcode, {element(end.memory, end.mr, at + 1, octets)}, end.at(at));
+      connection.done();
+      companion.meet();
+      companion.meet();
+    }
+  }
+}
+
+void check_reads(End& end, Connection& connection, const Companion& companion, bool active,
+                 std::uint64_t seed) {
+  for (const std::size_t octets : {1u, 8u, 9u, 1000u, 4097u, 65536u, 300000u, 2000003u}) {
+    ++seed;
+    if (!active) end.memory.write(3, pattern(seed, octets));
+    companion.meet();
+    if (active) {
+      connection.post(IBV_WR_RDMA_READ, {element(end.memory, end.mr, 5, octets)}, end.at(3));
+      connection.done();
+      expect(end.memory, 5, pattern(seed, octets), "a READ");
+    }
+    companion.meet();
+  }
+}
+
+// Lists that go from one kind of memory to the other and back.
+void check_sends(End& end, Connection& connection, const Companion& companion, bool active,
+                 std::uint64_t seed) {
+  for (const std::size_t octets : {30u, 5000u, 70001u, 900000u}) {
+    const std::size_t third = octets / 3;
+    const auto data = pattern(++seed, octets);
+    const auto part = [&](std::size_t from, std::size_t to) {
+      return std::vector<std::uint8_t>(data.begin() + static_cast<std::ptrdiff_t>(from),
+                                       data.begin() + static_cast<std::ptrdiff_t>(to));
+    };
+    if (!active) {
+      const std::size_t half = octets / 2;
+      connection.post_receive(
+          {element(end.host, end.host_mr, 1, half), element(end.memory, end.mr, 11, octets)});
+      companion.meet();
+      require(connection.done().byte_len == octets, "length of a SEND");
+      expect(end.host, 1, part(0, half), "the first half of a SEND");
+      expect(end.memory, 11, part(half, octets), "the second half of a SEND");
+      companion.meet();
+      continue;
+    }
+    end.memory.write(100, part(0, third));
+    end.host.write(7, part(third, 2 * third));
+    end.memory.write(4'000'000, part(2 * third, octets));
+    companion.meet();
+    connection.post(IBV_WR_SEND,
+                    {element(end.memory, end.mr, 100, third), element(end.host, end.host_mr, 7, third),
+                     element(end.memory, end.mr, 4'000'000, octets - 2 * third)});
+    connection.done();
+    companion.meet();
+  }
+}
+
+void check_inline(End& end, Connection& connection, const Companion& companion, bool active,
+                  std::uint64_t seed) {
+  const auto data = pattern(seed, 200);
+  if (!active) {
+    connection.post_receive({element(end.memory, end.mr, 9, 200)});
+    companion.meet();
+    connection.done();
+    expect(end.memory, 9, data, "an inline SEND");
+  } else {
+    end.host.write(0, data);
+    companion.meet();
+    connection.post(IBV_WR_SEND, {element(end.host, end.host_mr, 0, 200)}, {}, IBV_SEND_INLINE);
+    connection.done();
+  }
+  companion.meet();
+}
+
+std::uint64_t word_of(const Memory& memory, std::size_t at) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, memory.read(at, 8).data(), 8);
+  return word;
+}
+
+void check_atomics(End& end, Connection& connection, const Companion& companion, bool active) {
+  if (!active) end.memory.write(64, std::vector<std::uint8_t>(8, 0));
+  companion.meet();
+  if (active) {
+    const auto answer = element(end.memory, end.mr, 128, 8);
+    for (std::uint64_t i = 0; i < 20; ++i) {
+      connection.post(IBV_WR_ATOMIC_FETCH_AND_ADD, {answer}, end.at(64), 0, 3);
+      connection.done();
+      require(word_of(end.memory, 128) == 3 * i, "the answer to a FETCH AND ADD");
+    }
+    connection.post(IBV_WR_ATOMIC_CMP_AND_SWP, {answer}, end.at(64), 0, 60, 1000);
+    connection.done();
+    require(word_of(end.memory, 128) == 60, "the answer to a COMPARE AND SWAP");
+  }
+  companion.meet();
+  if (!active) require(word_of(end.memory, 64) == 1000, "the word of the atomics");
+  companion.meet();
+}
+
+// Memory that is released while it is registered: error completions, and both processes live on.
+void check_released(const Cuda& cuda, const Device& device, const Companion& companion, Where where) {
+  if (where == Where::kHost) return;
+  const int side = companion.side();
+  {
+    Connection connection(device, companion);
+    const Memory memory(cuda, where, 1 << 20);
+    ibv_mr* const mr = device.add(memory);
+    const Key theirs = companion.trade(Key{memory.address(), mr->rkey});
+    if (side == 1) memory.release();
+    companion.meet();
+    if (side == 0) {
+      connection.post(IBV_WR_RDMA_WRITE, {element(memory, mr, 0, 100000)}, theirs);
+      const auto status = connection.next().status;
+      require(status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_OP_ERR,
+              std::string("a remote error, not: ") + ibv_wc_status_str(status));
+      memory.release();
+    }
+    companion.meet();
+    require(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr of released memory");
+  }
+  Connection connection(device, companion);
+  const Memory memory(cuda, where, 1 << 20);
+  ibv_mr* const mr = device.add(memory);
+  const Key theirs = companion.trade(Key{memory.address(), mr->rkey});
+  if (side == 0) {
+    memory.release();
+    connection.post(IBV_WR_RDMA_WRITE, {element(memory, mr, 0, 100000)}, theirs);
+    require(connection.next().status == IBV_WC_LOC_PROT_ERR, "a local protection error");
+  }
+  companion.meet();
+  if (side == 1) memory.release();
+}
+
+// Registration: ranges inside an allocation, beyond it, and exported descriptors.
+void check_registration(const Cuda& cuda, const Device& device, Where where) {
+  if (where == Where::kHost) return;
+  const Memory memory(cuda, where, 1 << 20);
+  auto* const begin = reinterpret_cast<std::uint8_t*>(memory.address());
+  ibv_mr* const inside = ibv_reg_mr(device.pd(), begin + 12345, 1000, kWritable);
+  require(inside != nullptr && ibv_dereg_mr(inside) == 0, "a range inside an allocation");
+  errno = 0;
+  require(
+      ibv_reg_mr(device.pd(), begin + 1000, std::size_t{1} << 40, kWritable) == nullptr && errno == EFAULT,
+      "EFAULT for a range that goes beyond the memory");
+  errno = 0;
+  require(ibv_reg_dmabuf_mr(device.pd(), 0, 0, 0, -1, 0) == nullptr && errno == EBADF,
+          "EBADF for descriptor -1");
+  int fd = -1;
+  if (cuda.export_range(&fd, memory.address(), memory.octets(), 1, 0) != 0) return;  // not every device can
+  ibv_mr* const exported =
+      ibv_reg_dmabuf_mr(device.pd(), 0, memory.octets(), memory.address(), fd, IBV_ACCESS_LOCAL_WRITE);
+  require(exported != nullptr && ibv_dereg_mr(exported) == 0, "ibv_reg_dmabuf_mr");
+  close(fd);
+  memory.release();
+}
+
+// The context goes: every request fails, nothing crashes.
+void check_reset(const Cuda& cuda, End& end, const Companion& companion) {
+  Connection connection(end.device, companion);
+  if (companion.side() == 0) {
+    require(cuda.reset(0) == 0, "cuDevicePrimaryCtxReset");
+    connection.post(IBV_WR_RDMA_WRITE, {element(end.memory, end.mr, 0, 1000)}, end.at(0));
+    require(connection.next().status == IBV_WC_LOC_PROT_ERR, "an error after a reset");
+  }
+  companion.meet();
+}
+
+void check_all(const Cuda& cuda, const Options& options, const Companion& companion) {
+  const Where where = companion.side() == 0 ? options.near : options.far;
+  End end(cuda, companion, where);
+  Connection connection(end.device, companion);
+  check_registration(cuda, end.device, where);
+  companion.meet();
+  for (int round = 0; round < 2 * options.rounds; ++round) {
+    const bool active = companion.side() == round % 2;
+    const std::uint64_t seed = 1000 + static_cast<std::uint64_t>(round) * 1000;
+    check_writes(end, connection, companion, active, seed, IBV_WR_RDMA_WRITE);
+    check_writes(end, connection, companion, active, seed + 100, IBV_WR_RDMA_WRITE_WITH_IMM);
+    check_reads(end, connection, companion, active, seed + 200);
+    check_sends(end, connection, companion, active, seed + 300);
+    check_inline(end, connection, companion, active, seed + 400);
+    check_atomics(end, connection, companion, active);
+  }
+  if (options.near == options.far) check_released(cuda, end.device, companion, where);
+  if (options.near != Where::kHost) check_reset(cuda, end, companion);
+  if (companion.side() == 0) std::puts("every byte right");
+}
+
+// One process is killed while data flows in both directions. The other gets an error completion.
+void check_death(const Cuda& cuda, const Options& options, const Companion& companion, pid_t other) {
+  End end(cuda, companion, Where::kDevice);
+  Connection connection(end.device, companion);
+  const bool survives = (options.die == "near") == (companion.side() == 1);
+  int posted = 0, done = 0;
+  const double killing = seconds_now() + 0.3;
+  bool killed = false;
+  for (;;) {
+    while (posted - done < 8) {
+      connection.post(posted % 2 == 0 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
+                      {element(end.memory, end.mr, 0, 500000)}, end.at(1000000));
+      ++posted;
+    }
+    const ibv_wc completion = connection.next();
+    ++done;
+    if (completion.status != IBV_WC_SUCCESS) {
+      require(survives && killed,
+              std::string("no failure before the kill: ") + ibv_wc_status_str(completion.status));
+      std::printf("survived after %d requests: %s\n", done, ibv_wc_status_str(completion.status));
+      return;
+    }
+    if (survives && !killed && seconds_now() > killing) {
+      kill(other, SIGKILL);
+      killed = true;
+    }
+  }
+}
+
+// ---- speed ----
+
+void report_speed(const char* what, ibv_wr_opcode opcode, End& end, Connection& connection) {
+  for (const std::size_t octets :
+       {std::size_t{8}, std::size_t{4096}, std::size_t{65536}, std::size_t{1} << 20, kOctets - 4096}) {
+    const int window = octets <= 8 ? 1 : 4;
+    double begin = 0;
+    int posted = 0, done = 0, warm = 20;
+    double spent = 0;
+    while (spent < 0.5 || done < 20) {
+      while (posted - done < window) {
+        connection.post(opcode, {element(end.memory, end.mr, 0, octets)}, end.at(0));
+        ++posted;
+      }
+      connection.done();
+      ++done;
+      if (warm > 0 && --warm == 0) {
+        begin = seconds_now();
+        posted -= done;
+        done = 0;
+      }
+      if (warm == 0) spent = seconds_now() - begin;
+    }
+    while (done < posted) {
+      connection.done();
+      ++done;
+    }
+    spent = seconds_now() - begin;
+    std::printf("%-6s %9zu bytes: %9.2f us  %9.2f GB/s\n", what, octets, spent / done * 1e6,
+                static_cast<double>(octets) * done / spent * 1e-9);
+  }
+}
+
+void measure(const Cuda& cuda, const Options& options, const Companion& companion) {
+  End end(cuda, companion, companion.side() == 0 ? options.near : options.far);
+  Connection connection(end.device, companion);
+  if (companion.side() == 0) {
+    report_speed("WRITE", IBV_WR_RDMA_WRITE, end, connection);
+    report_speed("READ", IBV_WR_RDMA_READ, end, connection);
+  }
+  companion.meet();
+}
+
+std::optional<std::string> value_of(const char* argument, const char* name) {
+  const std::size_t length = std::strlen(name);
+  if (std::strncmp(argument, name, length) != 0) return {};
+  return std::string(argument + length);
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    if (const auto near = value_of(argv[i], "--near="))
+      options.near = where_of(*near);
+    else if (const auto far = value_of(argv[i], "--far="))
+      options.far = where_of(*far);
+    else if (const auto rounds = value_of(argv[i], "--rounds="))
+      options.rounds = std::atoi(rounds->c_str());
+    else if (const auto die = value_of(argv[i], "--die="))
+      options.die = *die;
+    else if (const auto fd = value_of(argv[i], "--fd="))
+      options.fd = std::atoi(fd->c_str()), options.side = 1;
+    else if (std::strcmp(argv[i], "--speed") == 0)
+      options.speed = true;
+    else
+      fail(std::string("unknown option: ") + argv[i]);
+  }
+  return options;
+}
+
+pid_t start_far(int argc, char** argv, int fd) {
+  std::string last = "--fd=" + std::to_string(fd);
+  std::vector<char*> arguments(argv, argv + argc);
+  arguments.push_back(last.data());
+  arguments.push_back(nullptr);
+  pid_t pid = 0;
+  require(posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, arguments.data(), environ) == 0,
+          "posix_spawn");
+  return pid;
+}
+
+int run(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  signal(SIGPIPE, SIG_IGN);
+  const Options options = parse(argc, argv);
+  int ends[2] = {options.fd, -1};
+  pid_t far = 0;
+  if (options.side == 0) {
+    require(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "socketpair");
+    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+    far = start_far(argc, argv, ends[1]);
+    close(ends[1]);
+  }
+  const Companion companion(ends[0], options.side);
+  const Cuda* const cuda = Cuda::open();
+  if (cuda == nullptr) fail("no libcuda.so.1, or no device");
+  if (options.speed)
+    measure(*cuda, options, companion);
+  else if (!options.die.empty())
+    check_death(*cuda, options, companion, options.side == 0 ? far : getppid());
+  else
+    check_all(*cuda, options, companion);
+  int status = 0;
+  if (far != 0) require(waitpid(far, &status, 0) == far, "waitpid");
+  return status == 0 || options.die == "far" ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace gpu
+
+int main(int argc, char** argv) { return gpu::run(argc, argv); }

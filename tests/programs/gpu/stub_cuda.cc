@@ -1,0 +1,292 @@
+// A libcuda.so.1 for tests without a GPU. "Device memory" is a memfd that is mapped twice: without any access at the
+// address that the program sees, so that a touch by the CPU is a fault, and for the stub itself. Streams have threads:
+// an asynchronous copy reads its source some time after the call, as a real one does. Calls that need a context fail
+// without one.
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#define STUB extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+enum Result : int {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNotInitialized = 3,
+  kInvalidContext = 201,
+  kInvalidHandle = 400,
+  kNotReady = 600,
+};
+
+using Address = unsigned long long;
+
+struct Allocation {
+  std::size_t octets;
+  std::uint8_t* own;  // the stub's mapping
+  int fd;
+};
+
+struct Stream {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> work;
+  bool ends = false;
+  std::thread thread{[this] { run(); }};
+
+  void run() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [&] { return ends || !work.empty(); });
+      if (work.empty()) return;
+      auto next = std::move(work.front());
+      work.pop_front();
+      lock.unlock();
+      usleep(20);
+      next();
+      lock.lock();
+    }
+  }
+  void add(std::function<void()> one) {
+    const std::lock_guard lock(mutex);
+    work.push_back(std::move(one));
+    changed.notify_one();
+  }
+  ~Stream() {
+    {
+      const std::lock_guard lock(mutex);
+      ends = true;
+      changed.notify_one();
+    }
+    thread.join();
+  }
+};
+
+struct Event {
+  std::mutex mutex;
+  std::uint64_t recorded = 0, reached = 0;
+};
+
+struct State {
+  std::mutex mutex;
+  bool initialized = false;
+  bool active = false;        // the primary context
+  unsigned long long id = 1;  // of the context
+  std::map<Address, Allocation> allocations;
+};
+
+// Never destroyed: threads may outlive main().
+State& state() {
+  static State* const one = new State;
+  return *one;
+}
+
+int primary = 0;  // its address is the handle of the context
+thread_local std::vector<void*> contexts;
+
+bool has_context() { return state().active && !contexts.empty() && contexts.back() == &primary; }
+
+// The stub's view of a range of device memory; null: it is not wholly one allocation.
+std::uint8_t* own_view(Address address, std::size_t octets) {
+  const std::lock_guard lock(state().mutex);
+  auto after = state().allocations.upper_bound(address);
+  if (after == state().allocations.begin()) return nullptr;
+  const auto& [first, allocation] = *--after;
+  if (address - first > allocation.octets || octets > allocation.octets - (address - first)) return nullptr;
+  return allocation.own + (address - first);
+}
+
+int allocate(Address* address, std::size_t octets) {
+  if (!has_context()) return kInvalidContext;
+  if (octets == 0) return kInvalidValue;
+  const int fd = memfd_create("stub-device-memory", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, static_cast<off_t>(octets)) != 0) return kOutOfMemory;
+  void* const seen = mmap(nullptr, octets, PROT_NONE, MAP_SHARED, fd, 0);
+  void* const own = mmap(nullptr, octets, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (seen == MAP_FAILED || own == MAP_FAILED) return kOutOfMemory;
+  const std::lock_guard lock(state().mutex);
+  *address = reinterpret_cast<std::uintptr_t>(seen);
+  state().allocations[*address] = {octets, static_cast<std::uint8_t*>(own), fd};
+  return kSuccess;
+}
+
+void release(Address address, const Allocation& allocation) {
+  munmap(reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)), allocation.octets);
+  munmap(allocation.own, allocation.octets);
+  close(allocation.fd);
+}
+
+}  // namespace
+
+STUB int cuInit(unsigned) {
+  state().initialized = true;
+  return kSuccess;
+}
+STUB int cuDeviceGet(int* device, int ordinal) {
+  if (!state().initialized) return kNotInitialized;
+  *device = ordinal;
+  return ordinal == 0 ? kSuccess : kInvalidValue;
+}
+STUB int cuDevicePrimaryCtxRetain(void** context, int) {
+  if (!state().initialized) return kNotInitialized;
+  const std::lock_guard lock(state().mutex);
+  state().active = true;
+  *context = &primary;
+  return kSuccess;
+}
+STUB int cuDevicePrimaryCtxGetState(int, unsigned* flags, int* active) {
+  *flags = 0;
+  *active = state().active;
+  return kSuccess;
+}
+// Everything of the context goes: its memory too.
+STUB int cuDevicePrimaryCtxReset_v2(int) {
+  const std::lock_guard lock(state().mutex);
+  state().active = false;
+  ++state().id;
+  for (const auto& [address, allocation] : state().allocations) release(address, allocation);
+  state().allocations.clear();
+  return kSuccess;
+}
+STUB int cuCtxSetCurrent(void* context) {
+  contexts = {context};
+  return kSuccess;
+}
+STUB int cuCtxPushCurrent_v2(void* context) {
+  if (context != &primary || !state().active) return kInvalidContext;
+  contexts.push_back(context);
+  return kSuccess;
+}
+STUB int cuCtxPopCurrent_v2(void** context) {
+  if (contexts.empty()) return kInvalidContext;
+  *context = contexts.back();
+  contexts.pop_back();
+  return kSuccess;
+}
+STUB int cuCtxGetId(void*, unsigned long long* id) {
+  *id = state().id;
+  return kSuccess;
+}
+STUB int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return has_context() ? kSuccess : kInvalidContext;
+}
+STUB int cuThreadExchangeStreamCaptureMode(int*) { return kSuccess; }
+
+STUB int cuMemAlloc_v2(Address* address, std::size_t octets) { return allocate(address, octets); }
+STUB int cuMemAllocManaged(Address* address, std::size_t octets, unsigned) {
+  return allocate(address, octets);
+}
+STUB int cuMemAllocAsync(Address* address, std::size_t octets, void*) { return allocate(address, octets); }
+STUB int cuMemFree_v2(Address address) {
+  const std::lock_guard lock(state().mutex);
+  const auto found = state().allocations.find(address);
+  if (found == state().allocations.end()) return kInvalidValue;
+  release(address, found->second);
+  state().allocations.erase(found);
+  return kSuccess;
+}
+STUB int cuMemHostAlloc(void** memory, std::size_t octets, unsigned) {
+  *memory = mmap(nullptr, octets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return *memory == MAP_FAILED ? kOutOfMemory : kSuccess;
+}
+STUB int cuMemHostRegister_v2(void*, std::size_t, unsigned) {
+  return has_context() ? kSuccess : kInvalidContext;
+}
+STUB int cuMemHostUnregister(void*) { return has_context() ? kSuccess : kInvalidContext; }
+
+STUB int cuPointerGetAttributes(unsigned count, int* attributes, void** values, Address address) {
+  if (!state().initialized) return kNotInitialized;
+  const bool known = own_view(address, 1) != nullptr;
+  for (unsigned i = 0; i < count; ++i) {
+    if (attributes[i] == 2) *static_cast<unsigned*>(values[i]) = known ? 2 : 0;
+    if (attributes[i] == 9) *static_cast<int*>(values[i]) = known ? 0 : -2;
+  }
+  return kSuccess;
+}
+STUB int cuMemGetHandleForAddressRange(void* handle, Address address, std::size_t octets, int,
+                                       unsigned long long) {
+  if (own_view(address, octets) == nullptr) return kInvalidValue;
+  *static_cast<int*>(handle) = memfd_create("stub-dmabuf", MFD_CLOEXEC);  // of no use to a mapping
+  return kSuccess;
+}
+
+STUB int cuMemcpyHtoD_v2(Address to, const void* from, std::size_t octets) {
+  std::uint8_t* const view = own_view(to, octets);
+  if (!has_context() || view == nullptr) return has_context() ? kInvalidValue : kInvalidContext;
+  std::memcpy(view, from, octets);
+  return kSuccess;
+}
+STUB int cuMemcpyDtoH_v2(void* to, Address from, std::size_t octets) {
+  const std::uint8_t* const view = own_view(from, octets);
+  if (!has_context() || view == nullptr) return has_context() ? kInvalidValue : kInvalidContext;
+  std::memcpy(to, view, octets);
+  return kSuccess;
+}
+STUB int cuMemcpyHtoDAsync_v2(Address to, const void* from, std::size_t octets, Stream* stream) {
+  if (!has_context()) return kInvalidContext;
+  if (own_view(to, octets) == nullptr) return kInvalidValue;
+  stream->add([=] {
+    if (std::uint8_t* const view = own_view(to, octets)) std::memcpy(view, from, octets);
+  });
+  return kSuccess;
+}
+STUB int cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t octets, Stream* stream) {
+  if (!has_context()) return kInvalidContext;
+  if (own_view(from, octets) == nullptr) return kInvalidValue;
+  stream->add([=] {
+    if (const std::uint8_t* const view = own_view(from, octets)) std::memcpy(to, view, octets);
+  });
+  return kSuccess;
+}
+
+STUB int cuStreamCreateWithPriority(Stream** stream, unsigned flags, int priority) {
+  if (!has_context()) return kInvalidContext;
+  if (flags != 1 || priority != -5) return kInvalidValue;  // non-blocking, the highest priority
+  *stream = new Stream;
+  return kSuccess;
+}
+STUB int cuStreamDestroy_v2(Stream* stream) {
+  delete stream;
+  return kSuccess;
+}
+STUB int cuEventCreate(Event** event, unsigned) {
+  *event = new Event;
+  return has_context() ? kSuccess : kInvalidContext;
+}
+STUB int cuEventDestroy_v2(Event* event) {
+  delete event;
+  return kSuccess;
+}
+STUB int cuEventRecord(Event* event, Stream* stream) {
+  if (!has_context()) return kInvalidContext;
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(event->mutex);
+    number = ++event->recorded;
+  }
+  stream->add([=] {
+    const std::lock_guard lock(event->mutex);
+    event->reached = number;
+  });
+  return kSuccess;
+}
+STUB int cuEventQuery(Event* event) {
+  if (!has_context()) return kInvalidContext;
+  const std::lock_guard lock(event->mutex);
+  return event->reached == event->recorded ? kSuccess : kNotReady;
+}
