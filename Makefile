@@ -9,7 +9,9 @@ CTEST_ARGS ?=
 CLANG ?= 1
 QUICK ?= 0
 BENCH_ARGS ?=
-ARCH ?= $(shell dpkg --print-architecture 2>/dev/null)
+HOST_ARCH := $(shell dpkg --print-architecture 2>/dev/null)
+ARCH ?= $(HOST_ARCH)
+cross_group = $(if $(filter-out $(HOST_ARCH),$(ARCH)),cross)
 need := scripts/install-packages
 
 .DEFAULT_GOAL := help
@@ -156,7 +158,7 @@ deb: ## build a Debian package into build-deb/ and check it with lintian
 	@scripts/make-deb
 
 dist: ## build the portable release for ARCH=amd64 or arm64 into dist/: archives, debug symbols, SBOM, checksums
-	@$(need) build dist $(if $(filter-out $(shell dpkg --print-architecture),$(ARCH)),cross)
+	@$(need) build dist $(cross_group)
 	@scripts/make-dist '$(ARCH)' $(JOBS)
 
 format: ## rewrite the C++ sources with clang-format

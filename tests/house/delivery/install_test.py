@@ -130,7 +130,7 @@ class Install(unittest.TestCase):
 
     def test_an_archive_without_checksum_installs_nothing(self):
         (self.release / "SHA256SUMS").write_text("0  other\n")
-        done = self.install("--version", "0.2.0")
+        done = self.install("--version", "0.2.0", "--from", self.url)
         self.assertNotEqual(done.returncode, 0)
         self.assertEqual(tree_of(self.home), [])
 

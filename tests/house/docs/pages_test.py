@@ -70,9 +70,9 @@ class Pages(unittest.TestCase):
     def test_no_block_is_left_out(self):
         for page in PAGES:
             text = (SOURCE / page).read_text()
-            self.assertLessEqual(set(re.findall(r"^ *```(\S*)$", text, re.M)), {"", "console", "sh", "yaml"}, page)
+            self.assertLessEqual(set(re.findall(r"^ *```(\S*)$", text, re.M)), {"", "console", "dockerfile", "sh", "yaml"}, page)
             self.assertNotIn("\n    rrdma ", text, f"{page}: a command that nobody runs")
-            shown = [(kind, block.split()[0]) for kind in ("sh", "yaml") for block in blocks(page, kind)]
+            shown = [(kind, block.split()[0]) for kind in ("sh", "yaml", "dockerfile") for block in blocks(page, kind)]
             self.assertEqual(shown, OTHER_BLOCKS.get(page, []), page)
 
     def test_every_document_is_in_an_index(self):
