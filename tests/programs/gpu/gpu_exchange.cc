@@ -27,6 +27,7 @@ namespace gpu {
 namespace {
 
 constexpr std::size_t kOctets = 6 << 20;
+constexpr std::size_t kSpeedOctets = 64 << 20;
 constexpr std::size_t kGuard = 64;
 constexpr int kWritable = IBV_ACCESS_LOCAL_WRITE;
 
@@ -41,8 +42,8 @@ struct Options {
 
 // One process: its buffers of two kinds, their keys, and those of the other process.
 struct End {
-  End(const Cuda& cuda, const Companion& companion, Where where)
-      : memory(cuda, where, kOctets),
+  End(const Cuda& cuda, const Companion& companion, Where where, std::size_t octets = kOctets)
+      : memory(cuda, where, octets),
         host(cuda, Where::kHost, kOctets),
         mr(device.add(memory)),
         host_mr(device.add(host)) {
@@ -304,38 +305,30 @@ void check_death(const Cuda& cuda, const Options& options, const Companion& comp
 // ---- speed ----
 
 void report_speed(const char* what, ibv_wr_opcode opcode, End& end, Connection& connection) {
-  for (const std::size_t octets :
-       {std::size_t{8}, std::size_t{4096}, std::size_t{65536}, std::size_t{1} << 20, kOctets - 4096}) {
+  for (const std::size_t octets : {std::size_t{8}, std::size_t{4096}, std::size_t{65536},
+                                   std::size_t{1} << 20, std::size_t{8} << 20, kSpeedOctets}) {
     const int window = octets <= 8 ? 1 : 4;
+    const int warm = octets <= 1 << 20 ? 20 : 2;
     double begin = 0;
-    int posted = 0, done = 0, warm = 20;
-    double spent = 0;
-    while (spent < 0.5 || done < 20) {
+    int posted = 0, done = 0;
+    while (done < warm + 4 || seconds_now() - begin < 0.2) {
       while (posted - done < window) {
         connection.post(opcode, {element(end.memory, end.mr, 0, octets)}, end.at(0));
         ++posted;
       }
       connection.done();
-      ++done;
-      if (warm > 0 && --warm == 0) {
-        begin = seconds_now();
-        posted -= done;
-        done = 0;
-      }
-      if (warm == 0) spent = seconds_now() - begin;
+      if (++done == warm) begin = seconds_now();
     }
-    while (done < posted) {
-      connection.done();
-      ++done;
-    }
-    spent = seconds_now() - begin;
-    std::printf("%-6s %9zu bytes: %9.2f us  %9.2f GB/s\n", what, octets, spent / done * 1e6,
-                static_cast<double>(octets) * done / spent * 1e-9);
+    for (; done < posted; ++done) connection.done();
+    const double spent = seconds_now() - begin;
+    const int counted = done - warm;
+    std::printf("%-6s %9zu bytes: %9.2f us  %9.2f GB/s\n", what, octets, spent / counted * 1e6,
+                static_cast<double>(octets) * counted / spent * 1e-9);
   }
 }
 
 void measure(const Cuda& cuda, const Options& options, const Companion& companion) {
-  End end(cuda, companion, companion.side() == 0 ? options.near : options.far);
+  End end(cuda, companion, companion.side() == 0 ? options.near : options.far, kSpeedOctets);
   Connection connection(end.device, companion);
   if (companion.side() == 0) {
     report_speed("WRITE", IBV_WR_RDMA_WRITE, end, connection);
