@@ -42,6 +42,7 @@ CaptureLink::CaptureLink(Link& inner, CaptureSink& sink, const CaptureConfig& co
       sink_(sink),
       epoch_offset_ns_(config.epoch_offset_ns),
       write_through_(config.write_through),
+      clock_(config.clock),
       writer_([this](Octets block) { sink_.append(block); }, config.application),
       interface_(writer_.add_interface(
           wire::LinkType::kEthernet, config.interface_name,
@@ -102,7 +103,7 @@ void CaptureLink::record(const Frame& frame) {
       std::uint8_t& octet = place[packet_octets - covered + bit / 8];
       octet = static_cast<std::uint8_t>(octet ^ 0x80u >> bit % 8);
     }
-    pending_[pending_count_++] = {packet_octets, {frame.faults, frame.fault_rule}};
+    pending_[pending_count_++] = {packet_octets, {frame.faults, frame.fault_rule}, {}};
   } else {
     ++skipped_;
   }
@@ -134,7 +135,7 @@ void CaptureLink::on_packet(const wire::TransportPacket& packet, const objects::
     std::memset(transport_.data() + octets, 0, headers.bth.pad);
     octets += headers.bth.pad;
     const Ends ends{origin.source, origin.destination, origin.source_port, origin.traffic_class};
-    received_ = {emit_packet(ends, Octets(transport_).first(octets), packet_), {}};
+    received_ = {emit_packet(ends, Octets(transport_).first(octets), packet_), {}, stamp()};
   } else {
     ++skipped_;
   }
@@ -148,7 +149,8 @@ void CaptureLink::on_packet(const wire::TransportPacket& packet, const objects::
 
 void CaptureLink::write_received() {
   if (received_.octets == 0) return;
-  write(Octets(packet_).first(received_.octets), now_, wire::PacketDirection::kInbound, received_.faults);
+  write(Octets(packet_).first(received_.octets), received_.when, wire::PacketDirection::kInbound,
+        received_.faults);
   received_ = {};
 }
 
@@ -197,11 +199,16 @@ void CaptureLink::note(Instant now, std::string_view text) {
   sink_.write_out();
 }
 
+Instant CaptureLink::stamp() {
+  if (clock_ != nullptr) now_ = std::max(now_, clock_());
+  return now_;
+}
+
 void CaptureLink::write_pending(Instant now) {
   write_received();
   for (std::size_t i = 0; i < pending_count_; ++i) {
     const Octets packet = Octets(pending_octets_).subspan(i * kPacketOctetsMax, pending_[i].octets);
-    write(packet, now, wire::PacketDirection::kOutbound, pending_[i].faults);
+    write(packet, clock_ != nullptr ? stamp() : now, wire::PacketDirection::kOutbound, pending_[i].faults);
   }
   pending_count_ = 0;
 }

@@ -3,7 +3,8 @@
 // addresses are derived from them. The real packets may differ in fields that no reader checks: identification, UDP
 // checksum.
 //
-// Sent frames get the time of the flush that sends them; until then they wait as finished packets.
+// Sent frames get the time of the flush that sends them; until then they wait as finished packets. With a clock, each
+// packet of a burst has its own time: that at which it is received or handed over to be sent.
 //
 // With `write_through`, a packet that ends or answers a message is in the file before it takes effect. So the capture
 // of a killed program is complete. Other packets are written with the next such packet, or within kWriteOut.
@@ -32,6 +33,7 @@ struct CaptureConfig {
   std::uint32_t snap_octets = 0;     // of each packet; 0: all
   std::int64_t epoch_offset_ns = 0;  // added to an Instant to get the time since 1970
   bool write_through = false;
+  Instant (*clock)() = nullptr;  // null: all packets of a call have the time of that call
 };
 
 class CaptureLink final : public Link, private Receiver {
@@ -78,6 +80,7 @@ class CaptureLink final : public Link, private Receiver {
   struct Pending {
     std::size_t octets = 0;
     Faults faults;
+    Instant when;  // of a received packet
   };
 
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
@@ -85,6 +88,8 @@ class CaptureLink final : public Link, private Receiver {
   void record(const objects::Frame& frame);
   void write(Octets packet, Instant when, wire::PacketDirection direction, const Faults& faults);
   void write_received();
+  // The time of the next packet: never before that of the last one.
+  Instant stamp();
   void write_pending(Instant now);
   void write_out_when_due(Instant now);
   [[nodiscard]] bool goes_through(wire::Opcode opcode) const {
@@ -96,6 +101,7 @@ class CaptureLink final : public Link, private Receiver {
   CaptureSink& sink_;
   const std::int64_t epoch_offset_ns_;
   const bool write_through_;
+  Instant (*const clock_)();
   wire::PcapngWriter writer_;
   std::uint32_t interface_ = 0;
   Receiver* receiver_ = nullptr;  // during poll()

@@ -153,6 +153,22 @@ TEST(CaptureLink, TimeIsThatOfTheFlush) {
   EXPECT_EQ(packets[0].time_ns, 9'000'000u);
 }
 
+TEST(CaptureLink, APacketOfABurstHasItsOwnTime) {
+  static std::int64_t ticks;
+  ticks = 1'000;
+  RecordingLink inner;
+  MemorySink sink;
+  CaptureLink link(inner, sink, {.clock = [] { return Instant{ticks += 100}; }});
+  const objects::Path path = path_of(true);
+  for (std::uint32_t psn = 1; psn <= 3; ++psn) ASSERT_TRUE(test::send(link, path, {.psn = psn}, nullptr));
+  link.flush({1'000});
+  const auto packets = check_capture(sink.file);
+  ASSERT_EQ(packets.size(), 3u);
+  EXPECT_EQ(packets[0].time_ns, 1'100u);
+  EXPECT_EQ(packets[1].time_ns, 1'200u);
+  EXPECT_EQ(packets[2].time_ns, 1'300u);
+}
+
 // Number of packets whose comment names this fault.
 std::uint64_t marks(Octets file, std::string_view fault) {
   auto reader = wire::PcapReader::open(file);

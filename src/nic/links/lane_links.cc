@@ -115,6 +115,7 @@ void LaneLinks::attach(LinkIndex index, link::Link* link) {
     config.snap_octets = settings_.capture_limits.snap_octets;
     config.epoch_offset_ns = host::wall_offset_ns();
     config.write_through = true;
+    config.clock = &host::now;
     recorders_[index] = std::make_unique<link::CaptureLink>(*link, *capture_, config);
   }
   if (settings_.fault.any()) faults_[index] = std::make_unique<link::FaultLink>(*link, settings_.fault);

@@ -11,6 +11,7 @@ void LiveCapture::start(OwnedFd socket, const link::CaptureConfig& config) {
   stream_ = std::make_unique<CaptureStream>(std::move(socket));
   config_ = config;
   config_.epoch_offset_ns = host::wall_offset_ns();
+  config_.clock = &host::now;
 }
 
 std::unique_ptr<CaptureStream> LiveCapture::stop() {
