@@ -46,9 +46,20 @@ Result<std::unique_ptr<CaptureFile>, int> CaptureFile::open(const std::string& p
     file = open_file(name, 0);
     if (!file) return Failure{errno};
   }
+  // Tells others that the file is being written (empty_capture_file).
+  if (limits.file_octets == 0) (void)::flock(file.get(), LOCK_SH | LOCK_NB);
   auto made = std::unique_ptr<CaptureFile>(new CaptureFile(std::move(file), name, limits, octets_max));
   if (limits.file_octets != 0) made->octets_ = size_of(made->file_);
   return made;
+}
+
+int empty_capture_file(const std::string& path) {
+  const OwnedFd file(raw::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file) return errno == ENOENT ? 0 : errno;
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return errno;
+  if (!S_ISREG(status.st_mode) || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return 0;
+  return raw::ftruncate(file.get(), 0) < 0 ? errno : 0;
 }
 
 std::unique_ptr<CaptureFile> CaptureFile::adopt(OwnedFd file, const CaptureLimits& limits) {

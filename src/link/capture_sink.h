@@ -35,6 +35,10 @@ class CaptureSink {
 enum class BlockKind : std::uint8_t { kSection, kInterface, kPacket, kStatistics, kOther };
 [[nodiscard]] BlockKind kind_of(Octets block);
 
+// Empties a capture of an earlier run. Leaves it alone if a CaptureFile of any process writes it now, and if it is
+// not a regular file. Returns 0 or errno.
+[[nodiscard]] int empty_capture_file(const std::string& path);
+
 class CaptureFile final : public CaptureSink {
  public:
   static constexpr std::uint64_t kOctetsMax = std::uint64_t{4} << 30;  // unless a limit is given

@@ -28,6 +28,7 @@ struct CaptureOptions {
   std::uint32_t pid = 0;
   double seconds = 0;  // 0: until interrupted
   bool wireshark = false;
+  bool append = false;
   LimitWords limits;
 };
 
@@ -56,6 +57,10 @@ Result<std::unique_ptr<link::CaptureFile>, std::string> open_target(const Captur
     if (!output) return Failure{std::string(std::strerror(errno))};
     return link::CaptureFile::adopt(std::move(output), limits);
   }
+  if (!options.append) {
+    if (const int error = link::empty_capture_file(options.file); error != 0)
+      return Failure{formatted("cannot write '{}': {}", options.file, std::strerror(error))};
+  }
   auto file = link::CaptureFile::open(options.file, limits);
   if (!file) return Failure{formatted("cannot write '{}': {}", options.file, std::strerror(file.error()))};
   return std::move(*file);
@@ -75,6 +80,7 @@ int run_capture(const CaptureOptions& options) {
   watch_interrupts();
   const RecordingOrder order{.command = kName,
                              .pid = options.pid,
+                             .waits = true,
                              .seconds = options.seconds,
                              .packets = options.limits.packets,
                              .snap_octets = options.limits.snap_octets,
@@ -93,8 +99,8 @@ int run_capture(const CaptureOptions& options) {
 void add_capture_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<CaptureOptions>();
   CLI::App* capture = app.add_subcommand("capture", "Write the packets of running programs to a file");
-  capture->add_option("FILE", options->file,
-                      "The pcapng file, appended to if it exists; - for standard output");
+  capture->add_option("FILE", options->file, "The pcapng file; - for standard output");
+  capture->add_flag("--append", options->append, "Keep the packets that the file holds already");
   capture->add_flag("--wireshark", options->wireshark, "Start Wireshark and show the packets as they arrive");
   capture
       ->add_option("-p,--pid", options->pid,
@@ -108,6 +114,7 @@ void add_capture_command(CLI::App& app, Runner& chosen) {
   capture->footer(
       "A packet between two captured programs appears twice: where it leaves and where it arrives.\n"
       "If the machine is too slow, packets are left out and counted.\n"
+      "If no program uses RRDMA yet, the command waits for the first one.\n"
       "To capture from the first packet of a program: rrdma run --pcap FILE.\n"
       "Exit status: 0, or 2 on failure; Ctrl-C completes the file and ends the command by the signal.");
   capture->callback([&chosen, options] { chosen = [options] { return run_capture(*options); }; });

@@ -64,8 +64,13 @@ RecordingResult record_from(control::DaemonClient& daemon, const RecordingOrder&
     return failed(order, started.error().sentence,
                   order.pid == 0 ? "" : "`rrdma stat` lists the programs that do");
   senders.reset();  // from now on only the daemon and the programs hold senders
-  std::cerr << formatted("Capturing {} {} into {}; {}\n", started->programs,
-                         started->programs == 1 ? "program" : "programs", order.into, end_text(order));
+  if (started->programs == 0) {
+    std::cerr << formatted("Waiting for the first program, to capture it into {}; {}\n", order.into,
+                           end_text(order));
+  } else {
+    std::cerr << formatted("Capturing {} {} into {}; {}\n", started->programs,
+                           started->programs == 1 ? "program" : "programs", order.into, end_text(order));
+  }
   const auto time = std::chrono::duration<double>(order.seconds > 0 ? order.seconds : 1e8);
   const Ending ending =
       take_packets(intake, Clock::now() + std::chrono::duration_cast<Clock::duration>(time), false);
@@ -92,7 +97,9 @@ RecordingResult record_from(control::DaemonClient& daemon, const RecordingOrder&
 }  // namespace
 
 RecordingResult record(const RecordingOrder& order, const FileOpener& open_file) {
-  auto daemon = control::DaemonClient::connect_or_start({.role = control::Role::kTool, .may_start = false});
+  // Without programs there is no daemon: start one, and capture those that come. A process that is named must exist.
+  auto daemon = control::DaemonClient::connect_or_start(
+      {.role = control::Role::kTool, .may_start = order.pid == 0 && order.waits});
   if (!daemon) {
     if (daemon.error().error == ECONNREFUSED)
       return failed(order, "no program uses RRDMA in this network namespace now",

@@ -16,6 +16,7 @@ namespace rrdma::tools {
 struct RecordingOrder {
   std::string command;        // the calling command, for error messages: "rrdma capture"
   std::uint32_t pid = 0;      // 0: all programs of this user, including later ones
+  bool waits = false;         // if no program runs yet; otherwise fail
   double seconds = 0;         // 0: until interrupted
   std::uint64_t packets = 0;  // 0: any number; for messages only, the file does the counting
   std::uint32_t snap_octets = 0;

@@ -15,6 +15,7 @@
 
 #include "faults/rule.h"
 #include "host/device_plan.h"
+#include "link/capture_sink.h"
 #include "link/fault_spec.h"
 #include "tools/fault/fault_plan.h"
 #include "tools/run/library_file.h"
@@ -143,6 +144,7 @@ void add_device_options(CLI::App& command, DeviceSettings& settings) {
           "Inject faults: a plan (a TOML file), or one fault such as 'verb=ibv_reg_mr:ENOMEM'; repeatable")
       ->option_text("PLAN|FAULT")
       ->allow_extra_args(false);
+  command.add_flag("--append", settings.append, "Keep the packets that the file of --pcap holds already");
   command.add_option("--pcap", settings.capture, "Write every packet to this file (pcapng)")
       ->option_text("FILE");
   add_limit_options(command, settings.capture_limits);
@@ -151,6 +153,10 @@ void add_device_options(CLI::App& command, DeviceSettings& settings) {
                   "UDP checksums: as cheap as possible (auto), or always zero")
       ->option_text("auto|zero")
       ->check(CLI::IsMember({"auto", "zero"}));
+  CLI::Option* explain = command.add_flag(
+      "--explain", settings.explain,
+      "Say at the end of a program which calls and requests failed, also into files and pipes");
+  command.add_flag("--quiet", settings.quiet, "Do not say it, not even on a terminal")->excludes(explain);
   command.add_option("--log", settings.log, "Print messages of the device to standard error")
       ->option_text("error|info|debug")
       ->check(CLI::IsMember({"error", "info", "debug"}));
@@ -178,6 +184,14 @@ void add_device_options(CLI::App& command, DeviceSettings& settings) {
       ->excludes(only);
 }
 
+Result<void, OptionProblem> prepare_capture(const DeviceSettings& settings) {
+  if (settings.capture.empty() || settings.append) return {};
+  if (const int error = link::empty_capture_file(settings.capture); error != 0)
+    return Failure{
+        OptionProblem{"--pcap: cannot write '" + settings.capture + "': " + std::strerror(error), ""}};
+  return {};
+}
+
 Result<void, OptionProblem> settle(DeviceSettings& settings) {
   if (!settings.netdev.empty() && if_nametoindex(settings.netdev.c_str()) == 0) {
     return Failure{OptionProblem{"there is no network interface '" + settings.netdev + "'",
@@ -203,6 +217,7 @@ Result<void, OptionProblem> settle(DeviceSettings& settings) {
   if (settings.capture.empty()) {
     if (limits->any())
       return Failure{OptionProblem{"-s, -c, -C and -W are for --pcap FILE, which is missing", ""}};
+    if (settings.append) return Failure{OptionProblem{"--append is for --pcap FILE, which is missing", ""}};
     return {};
   }
   std::error_code error;
@@ -225,6 +240,9 @@ Variables variables_of(const DeviceSettings& settings) {
                          {"RRDMA_PCAP_LIMITS", limits_text(settings)},
                          {"RRDMA_UDP_CHECKSUM", settings.udp_checksum},
                          {"RRDMA_LOG", settings.log},
+                         {"RRDMA_EXPLAIN", settings.quiet     ? "never"
+                                           : settings.explain ? "always"
+                                                              : "terminal"},
                          {"RRDMA_CC", settings.congestion},
                          {"RRDMA_STRICT", settings.strict ? "1" : with_separator(settings.strict_peers, ',')},
                          {"RRDMA_LID", settings.lid ? "1" : ""},
@@ -238,7 +256,7 @@ Variables variables_of(const DeviceSettings& settings) {
 std::vector<std::string> variable_names() {
   return {"RRDMA_NETDEV",  "RRDMA_DEVICE_PLAN", "RRDMA_LINK",         "RRDMA_FAULT", "RRDMA_FAULTS",
           "RRDMA_PCAP",    "RRDMA_PCAP_LIMITS", "RRDMA_UDP_CHECKSUM", "RRDMA_LOG",   "RRDMA_LID",
-          "RRDMA_DEVICES", "RRDMA_CC",          "RRDMA_STRICT"};
+          "RRDMA_EXPLAIN", "RRDMA_DEVICES",     "RRDMA_CC",           "RRDMA_STRICT"};
 }
 
 Result<std::vector<std::string>, OptionProblem> libraries_of(const DeviceSettings& settings) {

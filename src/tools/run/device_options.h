@@ -22,10 +22,13 @@ struct DeviceSettings {
   std::string fault;
   std::vector<std::string> faults;  // rules, or the file of a plan
   std::string capture;
+  bool append = false;  // keep the packets that the capture file holds already
   LimitWords capture_limits;
   std::string udp_checksum;
   std::string congestion;  // --cc
   std::string log;
+  bool explain = false;  // always say at the end of a program what failed
+  bool quiet = false;    // never say it
   bool lid = false;
   bool strict = false;  // the wire format without probes and repairs
   std::vector<std::string> strict_peers;
@@ -43,6 +46,9 @@ struct OptionProblem {
 };
 // Validates the settings and makes file names absolute.
 [[nodiscard]] Result<void, OptionProblem> settle(DeviceSettings& settings);
+
+// Empties the capture file, unless it is to be kept or another program writes it. REQUIRES: settle() succeeded.
+[[nodiscard]] Result<void, OptionProblem> prepare_capture(const DeviceSettings& settings);
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] Variables variables_of(const DeviceSettings& settings);

@@ -75,6 +75,8 @@ int run_program(RunOptions& options) {
   auto program = inspect_program(options.command.front());
   if (!program) return refuse(program.error().exit_status, program.error().sentence, "");
   if (const int status = refuse_unreachable(*program); status != 0) return status;
+  if (const auto prepared = prepare_capture(options.settings); !prepared)
+    return refuse(kExitRunFailure, prepared.error().sentence, prepared.error().hint);
   if (options.settings.private_network) {
     if (const auto entered = enter_private_network(options.settings.devices); !entered)
       return refuse(kExitRunFailure, entered.error().sentence, entered.error().hint);

@@ -42,6 +42,8 @@ int run_shell(DeviceSettings& settings) {
     return complain(kShellName, "no library can be loaded into '" + program->loaded + "'",
                     "set SHELL to another shell: SHELL=/bin/bash rrdma shell");
   }
+  if (const auto prepared = prepare_capture(settings); !prepared)
+    return complain(kShellName, prepared.error().sentence, prepared.error().hint);
   if (settings.private_network) {
     if (const auto entered = enter_private_network(settings.devices); !entered)
       return complain(kShellName, entered.error().sentence, entered.error().hint);

@@ -213,10 +213,36 @@ class Capture(unittest.TestCase):
             self.assertIn("uses no RRDMA device", run("capture", "--pid", 1, self.file, status=2)[1])
             self.assertIn("cannot write", run("capture", "/nonexistent/file", status=2)[1])
 
-    def test_nobody(self):
+    def test_nobody_yet(self):
+        """Waits for the first program, as tcpdump waits for the first packet, and has its first packet."""
         time.sleep(1)
-        self.assertIn("no program uses RRDMA", run("capture", self.file, status=2)[1])
+        self.assertIn("no program uses RRDMA", run("capture", "--pid", os.getpid(), self.file, status=2)[1])
         self.assertFalse(os.path.exists(self.file))
+        waiting = subprocess.Popen([RRDMA, "capture", self.file], stderr=subprocess.PIPE, text=True)
+        self.assertIn("Waiting for the first program", waiting.stderr.readline())
+        with PingPong(port=18623, iterations=20, words=("-s", "64")) as pair:
+            pair.client.wait(60)
+            pair.server.wait(60)
+        waiting.send_signal(signal.SIGINT)
+        self.assertRegex(waiting.communicate(timeout=30)[1], r"\d+ packets, ")
+        self.assertEqual(len(re.findall(r"(?m)SEND ONLY", run("decode", self.file)[0])), 80)  # 20 each way, both ends
+        self.assertRegex(run("capture", "--seconds", "0.2", self.file)[1], "0 packets, ")
+
+    def test_a_second_run_replaces_the_first(self):
+        def packets():
+            return len(re.findall(r"SEND ONLY", run("decode", self.file)[0]))
+        for options, count in (((), 20), ((), 20), (("--append",), 40)):
+            with PingPong("--pcap", self.file, *options, port=18624, iterations=10, both=False, words=("-s", "64")) as pair:
+                pair.client.wait(60)
+                pair.server.wait(60)
+            self.assertEqual(packets(), count, options)
+
+    def test_programs_of_one_run_share_a_file(self):
+        """The second program must not empty what the first one is writing."""
+        with PingPong("--pcap", self.file, port=18625, iterations=10, words=("-s", "64")) as pair:
+            pair.client.wait(60)
+            pair.server.wait(60)
+        self.assertEqual(len(re.findall(r"SEND ONLY", run("decode", self.file)[0])), 40)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,16 @@ from command import RRDMA
 class PingPong:
     """ibv_rc_pingpong against itself; the pair ends with the `with` block."""
 
-    def __init__(self, *run_options, iterations=100_000_000, port=18600, gid=1, words=()):
-        self.commands = [RRDMA, "run", *run_options, "--", "ibv_rc_pingpong", "-g", str(gid), "-n", str(iterations), "-p", str(port),
-                         *words]
+    def __init__(self, *run_options, iterations=100_000_000, port=18600, gid=1, words=(), both=True):
+        program = ["--", "ibv_rc_pingpong", "-g", str(gid), "-n", str(iterations), "-p", str(port), *words]
+        self.commands = [RRDMA, "run", *run_options, *program]
+        self.client_commands = [RRDMA, "run", *(run_options if both else ()), *program, "localhost"]
 
     def __enter__(self):
         before = servers.open_ports()
         self.server = subprocess.Popen(self.commands, stdout=subprocess.DEVNULL)
         servers.await_server(self.server, before, self.commands)
-        self.client = subprocess.Popen(self.commands + ["localhost"], stdout=subprocess.DEVNULL)
+        self.client = subprocess.Popen(self.client_commands, stdout=subprocess.DEVNULL)
         return self
 
     def __exit__(self, *_):
