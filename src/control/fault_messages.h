@@ -66,12 +66,14 @@ struct NumberedRule {
   std::uint32_t number = 0;
   std::uint32_t injected = 0;  // FaultList: by the daemon itself (messages of the connection manager)
   std::string rule;
+  std::uint64_t set_ns = 0;  // FaultList: wall clock time at which it was set
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
     archive.value(self.number);
     archive.value(self.injected);
     archive.text(self.rule, kRuleOctetsMax);
+    archive.value(self.set_ns);
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 
 #include "control/identity.h"
 #include "daemon/log.h"
@@ -15,6 +16,13 @@ constexpr std::uint16_t kConnectRequest = 0x10;
 // For one user of a system daemon: root's rules and the user's own fit into one message.
 constexpr std::size_t kRulesOfUserMax = control::kRulesMax / 2;
 constexpr std::size_t kRulesOfAllMax = 1024;
+
+// The times in the logs of programs are of this clock.
+std::uint64_t wall_clock_ns() {
+  timespec time{};
+  clock_gettime(CLOCK_REALTIME, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+}
 
 bool has_process(const std::vector<Client*>& programs, std::uint32_t pid) {
   return std::any_of(programs.begin(), programs.end(), [&](const Client* program) {
@@ -51,7 +59,7 @@ void FaultRules::list(Client& client, const control::Received& request) {
   control::FaultList all;
   for (const Kept& kept : rules_) {
     if (all.rules.size() < control::kRulesMax && may_see(client, kept.owner))
-      all.rules.push_back({kept.rule.number, kept.injected, kept.rule.text});
+      all.rules.push_back({kept.rule.number, kept.injected, kept.rule.text, kept.set_ns});
   }
   (void)client.reply(request, all);
 }
@@ -81,7 +89,12 @@ void FaultRules::set(Client& client, const control::Received& request, const con
   rule->number = ++last_number_;
   const Instant from = EventLoop::now() + rule->after;
   const Instant until = rule->lasts.ns == 0 ? kNever : from + rule->lasts;
-  rules_.push_back({std::move(*rule), client.acting, acts_as_root(client), from, until});
+  rules_.push_back({.rule = std::move(*rule),
+                    .owner = client.acting,
+                    .is_roots = acts_as_root(client),
+                    .from = from,
+                    .until = until,
+                    .set_ns = wall_clock_ns()});
   log_line("fault " + std::to_string(last_number_) + " was set: " + wanted.rule);
   const std::uint32_t programs = order_all();
   (void)client.reply(request, control::FaultWasSet{.number = last_number_, .programs = programs});
@@ -106,7 +119,7 @@ bool FaultRules::order(Client& program) {
     if (!may_strike(kept, program) || order.rules.size() >= control::kRulesMax) continue;
     order.packets_only = order.packets_only || kept.rule.disturbs_packets();
     if (kept.rule.is_for_daemon()) continue;
-    order.rules.push_back({kept.rule.number, 0, kept.rule.text});
+    order.rules.push_back({.number = kept.rule.number, .rule = kept.rule.text});
     concerned =
         concerned || kept.rule.pid == 0 || kept.rule.pid == static_cast<std::uint32_t>(program.identity.pid);
   }

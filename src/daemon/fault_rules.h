@@ -48,6 +48,7 @@ class FaultRules final : public Subsystem {
     Instant until;
     std::uint64_t seen = 0;
     std::uint32_t injected = 0;
+    std::uint64_t set_ns = 0;  // wall clock
   };
   void set(Client& client, const control::Received& request, const control::SetFault& wanted);
   void list(Client& client, const control::Received& request);

@@ -1,12 +1,19 @@
 // Checks of the network: UDP port 4791 and the daemon that holds it, the addresses and the MTU of the
 // interface, and kernel RDMA devices beside ours.
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "base/format.h"
+#include "base/owned_fd.h"
+#include "base/raw_syscall.h"
 #include "control/client/daemon_client.h"
 #include "control/client/daemon_launch.h"
 #include "daemon/slots/port_holder.h"
@@ -20,6 +27,22 @@ namespace {
 constexpr unsigned kIbMtuLargest = 4096;
 constexpr unsigned kPacketHeadersMax = 96;  // as in host::ib_mtu_code
 constexpr const char* kPort = "port 4791";
+
+// By raw system calls: under `rrdma run` the C library's calls also show the devices of RRDMA.
+std::vector<std::string> entries_of(const char* folder) {
+  std::vector<std::string> names;
+  const OwnedFd fd(raw::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
+  alignas(dirent64) char room[4096];
+  for (long octets; fd && (octets = ::syscall(SYS_getdents64, fd.get(), room, sizeof room)) > 0;) {
+    for (long at = 0; at < octets;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(room + at);
+      if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+      at += entry->d_reclen;
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 Finding check_daemon_program() {
   const auto found = control::find_daemon();
@@ -121,12 +144,8 @@ Finding check_mtu(const LocalDevice& device) {
 
 Finding check_kernel_devices() {
   std::string names;
-  if (DIR* folder = ::opendir("/sys/class/infiniband")) {
-    while (const dirent* entry = ::readdir(folder)) {
-      if (entry->d_name[0] != '.') names += (names.empty() ? "" : ", ") + std::string(entry->d_name);
-    }
-    ::closedir(folder);
-  }
+  for (const std::string& name : entries_of("/sys/class/infiniband"))
+    names += (names.empty() ? "" : ", ") + name;
   if (names.empty()) return {.subject = "kernel devices", .sentence = "none; none is needed"};
   return {.subject = "kernel devices", .sentence = names + ": programs find them beside rrdma0"};
 }

@@ -3,15 +3,18 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/format.h"
 #include "control/client/daemon_client.h"
@@ -23,6 +26,7 @@
 #include "tools/commands.h"
 #include "tools/exit_status.h"
 #include "tools/fault/fault_plan.h"
+#include "tools/interrupt.h"
 #include "tools/terminal.h"
 #include "tools/text_layout.h"
 
@@ -31,6 +35,7 @@ namespace {
 
 constexpr const char* kName = "rrdma fault";
 constexpr auto kOnce = control::DaemonClient::Repeat::kOnce;
+constexpr auto kLookAgain = std::chrono::milliseconds(100);
 
 struct FaultOptions {
   std::vector<std::string> words;
@@ -42,9 +47,15 @@ struct FaultOptions {
 
 using Daemon = std::unique_ptr<control::DaemonClient>;
 
+bool names_a_process(const std::string& line) {
+  const auto rule = faults::parse_rule(line);
+  return rule && rule->pid != 0;
+}
+
 // Returns null after reporting the reason.
-Daemon connect() {
-  auto daemon = control::DaemonClient::connect_or_start({.role = control::Role::kTool, .may_start = false});
+Daemon connect(bool may_start = false) {
+  auto daemon =
+      control::DaemonClient::connect_or_start({.role = control::Role::kTool, .may_start = may_start});
   if (daemon) return std::move(*daemon);
   if (daemon.error().error == ECONNREFUSED) {
     complain(kName, "no program uses RRDMA in this network namespace now",
@@ -55,16 +66,21 @@ Daemon connect() {
   return nullptr;
 }
 
-// Counts injections by rule: processes log each one as "fault 3" (faults::explain_injection).
-std::map<std::uint32_t, std::uint64_t> count_injections() {
+// Counts injections by rule: processes log each one as "fault 3" (faults::explain_injection). Logs of ended programs
+// count too, but not those of an earlier fault with the same number. `set_at`: wall clock time by rule.
+std::map<std::uint32_t, std::uint64_t> count_injections(
+    const std::map<std::uint32_t, std::uint64_t>& set_at) {
   std::map<std::uint32_t, std::uint64_t> injections;
   const std::uint64_t here = host::net_namespace_of_this_process();
   for (const std::uint32_t pid : host::explained_pids()) {
     const host::ExplainedProcess of = host::read_explained(pid);
-    if (of.net_namespace != here || !of.running) continue;
+    if (of.net_namespace != here) continue;
     for (const host::Explained& said : of.sentences) {
       unsigned number = 0;
-      if (std::sscanf(said.call.c_str(), "fault %u", &number) == 1) injections[number] += said.times;
+      if (std::sscanf(said.call.c_str(), "fault %u", &number) != 1) continue;
+      const auto set = set_at.find(number);
+      if (set != set_at.end() && static_cast<std::uint64_t>(said.first_ns) >= set->second)
+        injections[number] += said.times;
     }
   }
   return injections;
@@ -77,11 +93,34 @@ int check_line(const std::string& line) {
   return kExitSuccess;
 }
 
-int set_line(control::DaemonClient& daemon, const std::string& line) {
+// How often the daemon has granted a program its first resources: also those count that came and went.
+std::uint64_t programs_so_far(control::DaemonClient& daemon) {
+  const auto status = daemon.status();
+  if (!status) return 0;
+  for (const control::NamedCounter& counter : status->counters) {
+    if (counter.name == "slots.granted") return counter.value;
+  }
+  return 0;
+}
+
+// Keeps the daemon, and with it the rules, until a program has come. False: interrupted.
+bool wait_for_a_program(control::DaemonClient& daemon, std::uint64_t programs_before) {
+  watch_interrupts();
+  std::cerr << "no program uses RRDMA in this network namespace yet; waiting for one, Ctrl-C gives up\n";
+  while (!interrupted()) {
+    if (programs_so_far(daemon) > programs_before) return true;
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  return false;
+}
+
+int set_line(control::DaemonClient& daemon, const std::string& line, std::uint32_t& programs) {
   const auto set = daemon.request<control::FaultWasSet>(control::SetFault{.rule = line}, kOnce);
   if (!set) return complain(kName, set.error().sentence, "");
   std::cout << formatted("fault {} set: {} ({} {})\n", set->number, line, set->programs,
-                         set->programs == 1 ? "program" : "programs");
+                         set->programs == 1 ? "program" : "programs")
+            << std::flush;
+  programs = set->programs;
   return kExitSuccess;
 }
 
@@ -101,12 +140,17 @@ int run_set(const FaultOptions& options) {
   for (const std::string& line : lines) {
     if (const int status = check_line(line); status != kExitSuccess) return status;
   }
-  const Daemon daemon = connect();
+  // Without programs there is no daemon that would keep the rules: start one, and stay until a program has come.
+  const bool waits = std::none_of(lines.begin(), lines.end(), names_a_process);
+  const Daemon daemon = connect(waits);
   if (daemon == nullptr) return kExitFailure;
+  const std::uint64_t programs_before = programs_so_far(*daemon);
+  std::uint32_t programs = 0;
   for (const std::string& line : lines) {
-    if (const int status = set_line(*daemon, line); status != kExitSuccess) return status;
+    if (const int status = set_line(*daemon, line, programs); status != kExitSuccess) return status;
   }
-  return kExitSuccess;
+  return programs != 0 || !waits || wait_for_a_program(*daemon, programs_before) ? kExitSuccess
+                                                                                 : kExitFailure;
 }
 
 int run_list(const FaultOptions& options) {
@@ -114,7 +158,9 @@ int run_list(const FaultOptions& options) {
   if (daemon == nullptr) return kExitFailure;
   const auto list = daemon->request<control::FaultList>(control::ListFaults{}, kOnce);
   if (!list) return complain(kName, list.error().sentence, "");
-  auto injections = count_injections();
+  std::map<std::uint32_t, std::uint64_t> set_at;
+  for (const control::NumberedRule& rule : list->rules) set_at[rule.number] = rule.set_ns;
+  auto injections = count_injections(set_at);
   // The programs also log faults that the daemon injected, so count those only once.
   const auto times = [&](const control::NumberedRule& rule) {
     return rule.injected != 0 ? std::uint64_t{rule.injected} : std::uint64_t{injections[rule.number]};
@@ -202,6 +248,8 @@ void add_set(CLI::App& fault, Runner& chosen) {
       "freeze,\n"
       "cm=drop:MESSAGE, cm=reject:REASON, cm=timewait, cm=timewait:TIME, cm=address.\n"
       "Each injected fault adds a line to `rrdma explain`.\n"
+      "If no program uses RRDMA yet, the command waits for the first one; the fault is there before it "
+      "starts.\n"
       "Exit status: 0, or 2 on failure.");
   set->callback([&chosen, options] {
     if (options->words.empty() == options->plan.empty()) throw CLI::RequiredError("FAULT or --plan");

@@ -51,6 +51,11 @@ class FarHost:
 
 
 class Machine(unittest.TestCase):
+    def test_its_own_device_is_not_the_kernels(self):
+        """Under `rrdma run`, the files of the device are those of RRDMA."""
+        under = findings(wrapper=(RRDMA, "run", "--"))
+        self.assertEqual(under["kernel devices"]["sentence"], findings()["kernel devices"]["sentence"])
+
     def test_a_machine_in_order(self):
         surroundings.ip("link", "set", "eth0", "mtu", "4200")
         try:

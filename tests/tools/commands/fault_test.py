@@ -183,6 +183,29 @@ class WhileProgramsRun(unittest.TestCase):
                 capture.communicate(timeout=30)
                 self.assertIn(said, run("decode", file)[0])
 
+    def test_before_the_first_program(self):
+        """The command waits for a program, which meets the fault from its first call."""
+        time.sleep(1)
+        self.assertIn("no program uses RRDMA", run("fault", "set", "port=down", "--pid", "1", status=2)[1])
+        waiting = subprocess.Popen([RRDMA, "fault", "set", "verb=ibv_reg_mr:ENOMEM", "count=1"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        self.assertIn("fault 1 set", waiting.stdout.readline())
+        self.assertIn("waiting for one", waiting.stderr.readline())
+        self.assertIn("ibv_reg_mr ENOMEM", "\n".join(injected([], "6")))
+        self.assertEqual(waiting.wait(30), 0)
+
+    def test_counts_outlive_the_program(self):
+        with Running("ibv_asyncwatch", "-d", "rrdma0") as watch:  # keeps the daemon
+            watch.await_text("async event FD")
+            run("fault", "set", "verb=ibv_reg_mr:ENOMEM", "nth=1")
+            injected([], "6")
+            (rule,) = run_json("fault", "list", "--json")
+            self.assertEqual(rule["injected"], 1, "the program has ended")
+            run("fault", "clear", "all")
+            run("fault", "set", "verb=ibv_reg_mr:ENOMEM", "nth=1")
+            (rule,) = run_json("fault", "list", "--json")
+            self.assertEqual(rule["injected"], 0, "another fault")
+
     def test_a_mistake_is_told_without_a_program(self):
         self.assertIn("is no fault", run("fault", "set", "explode", status=2)[1])
 
