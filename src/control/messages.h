@@ -28,7 +28,7 @@
 namespace rrdma::control {
 
 inline constexpr std::uint32_t kMagic = 0x52524443;  // "RRDC"
-inline constexpr std::uint16_t kProtocolVersion = 4;
+inline constexpr std::uint16_t kProtocolVersion = 5;
 
 inline constexpr std::size_t kMessageMax = 12 * 1024;  // fits one forwarded frame of the largest path MTU
 inline constexpr std::size_t kFdsMax = 6;
@@ -357,13 +357,24 @@ struct ChannelOffered {
 // offers with it.
 struct PeerGone {
   static constexpr MessageType kType = MessageType::kPeerGone;
+  enum class Fate : std::uint8_t {
+    kReleased,  // the process may still run
+    kExited,    // it ran its exit handlers
+    kKilled,    // it did not: a signal, a crash, or a direct system call
+  };
   Slot slot = 0;
   std::uint64_t token = 0;
+  Fate fate = Fate::kReleased;
+  std::uint32_t pid = 0;  // 0, and no program: of another user
+  std::string program;
 
   template <typename Archive, typename Self>
   static void fields(Archive& archive, Self& self) {
     archive.slot(self.slot);
     archive.value(self.token);
+    archive.enumeration(self.fate, Fate::kKilled);
+    archive.value(self.pid);
+    archive.text(self.program, kNameMax);
   }
 };
 

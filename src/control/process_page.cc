@@ -280,6 +280,11 @@ std::vector<DeviceSnapshot> ProcessPageView::devices() const {
   return devices;
 }
 
+bool ProcessPageView::has_exited() const {
+  PageHeaderCopy header;
+  return read(0, &header, sizeof header) && header.exited != 0;
+}
+
 std::uint32_t ProcessPageView::qp_rows_used() const {
   PageHeaderCopy header;
   (void)read(0, &header, sizeof header);

@@ -69,7 +69,8 @@ struct PageHeader {
   std::uint32_t device_capacity;
   std::atomic<std::uint32_t> devices_used;
   std::atomic<std::uint32_t> parts_used;  // for each device
-  std::uint32_t reserved[20];
+  std::atomic<std::uint32_t> exited;      // 1 once the exit handlers ran
+  std::uint32_t reserved[19];
 };
 static_assert(sizeof(PageHeader) == 128);
 
@@ -147,8 +148,8 @@ struct PageHeaderCopy {
   std::uint32_t magic = 0, version = 0;
   std::uint64_t size = 0;
   std::uint32_t pid = 0, counter_capacity = 0, qp_capacity = 0, counters_used = 0, qp_rows_used = 0,
-                device_capacity = 0, devices_used = 0, parts_used = 0;
-  std::uint32_t reserved[20] = {};
+                device_capacity = 0, devices_used = 0, parts_used = 0, exited = 0;
+  std::uint32_t reserved[19] = {};
 };
 static_assert(sizeof(PageHeaderCopy) == sizeof(PageHeader));
 struct CounterRowCopy {
@@ -201,6 +202,8 @@ class ProcessPage {
   // The next index of a slot. The first call for a slot takes a row for it.
   [[nodiscard]] std::atomic<std::uint32_t>& next_index(Slot slot);
   void forget_slot(Slot slot);
+  // The exit handlers of the process have run. Readers can tell its end from a crash.
+  void mark_exited() { header().exited.store(1, std::memory_order_relaxed); }
 
   // A number for a completion queue, which QP rows refer to.
   [[nodiscard]] std::uint16_t number_queue() { return static_cast<std::uint16_t>(++queues_numbered_); }
@@ -253,6 +256,7 @@ class ProcessPageView {
   // Each queue pair as of the moment it is read; rows that change constantly are left out.
   [[nodiscard]] std::vector<QpSnapshot> queue_pairs() const;
   [[nodiscard]] std::optional<std::uint16_t> next_index(Slot slot) const;
+  [[nodiscard]] bool has_exited() const;
   // For a program that no longer writes; at most `count_max` answers, from the first rows that it used.
   [[nodiscard]] std::vector<QpAnswer> last_answers(Instant now, Duration age_max,
                                                    std::size_t count_max) const;

@@ -86,6 +86,7 @@ struct RecordedEvents : control::DaemonEvents {
   };
   std::vector<Offer> offers;
   std::vector<control::Slot> gone;
+  control::PeerGone last_gone;
   std::vector<control::FrameFields> frames;
   std::vector<control::GrantedSlot> arrived;
   std::vector<control::Slot> lost;
@@ -94,7 +95,10 @@ struct RecordedEvents : control::DaemonEvents {
   void handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) override {
     offers.push_back({offer, std::move(fds)});
   }
-  void handle_peer_gone(control::Slot slot, std::uint64_t) override { gone.push_back(slot); }
+  void handle_peer_gone(const control::PeerGone& peer) override {
+    gone.push_back(peer.slot);
+    last_gone = peer;
+  }
   void handle_frame_forwarded(const control::FrameFields& frame) override { frames.push_back(frame); }
   void handle_sockets_arrived(control::GrantedSlot slot) override { arrived.push_back(std::move(slot)); }
   void handle_daemon_changed(std::span<const control::Slot> slots) override {

@@ -34,7 +34,8 @@ bool is_power_of_ten(std::uint32_t value) {
   return value == 1;
 }
 
-// Writes without delivering SIGPIPE (a pipe without a reader) or SIGXFSZ (a file at its size limit) to the program.
+}  // namespace
+
 void write_quietly(int fd, std::string_view text) {
   sigset_t raised, before, pending;
   sigemptyset(&raised);
@@ -52,6 +53,8 @@ void write_quietly(int fd, std::string_view text) {
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
+
+namespace {
 
 // Prints a repeated sentence at the 10th, 100th, … time.
 void print(Severity severity, std::string_view call, std::string_view sentence, const Kept& kept) {

@@ -33,6 +33,9 @@ void explain_flushed(ExplainHandle handle, std::uint32_t sends, std::uint32_t re
 // about this call to kDebug.
 void explain_forgiven(std::string_view call) noexcept;
 
+// Writes without delivering SIGPIPE (a pipe without a reader) or SIGXFSZ (a file at its size limit) to the program.
+void write_quietly(int fd, std::string_view text);
+
 // Sets errno, explains at kInfo, returns `error`: return fail(EINVAL, "ibv_create_cq", "...").
 int fail(int error, std::string_view call, std::string_view sentence) noexcept;
 // The same at kError: the request was correct, but the environment does not permit it.

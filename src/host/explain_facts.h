@@ -39,6 +39,26 @@ struct ExplainFacts {
   std::uint32_t attempt_us[kAttempts] = {};  // since the requester began to wait for the first try
   std::uint8_t attempt_why[kAttempts] = {};  // transport::Attempt::Why
   std::uint32_t failed_us = 0;               // time of the failure, by the same clock
+
+  std::uint64_t lost = 0;  // packets that injected faults had dropped before
+
+  // The element of the request that was refused here; 0 if the cause is not local.
+  std::uint64_t local_address = 0;
+  std::uint32_t local_length = 0;
+  std::uint32_t lkey = 0;
+  // The memory region beside the refused address, if it is of this process.
+  enum Region : std::uint8_t { kNoRegion, kNamedByKey, kNearest };
+  std::uint8_t region = kNoRegion;
+  std::uint32_t region_key = 0;
+  std::uint64_t region_address = 0;
+  std::uint64_t region_length = 0;
+  std::uint32_t region_access = 0;  // IBV_ACCESS_*
+
+  // The process at the other end, if it was on this host and is gone.
+  enum Fate : std::uint8_t { kUnknownFate, kExited, kKilled };
+  std::uint8_t peer_fate = kUnknownFate;
+  std::uint32_t peer_pid = 0;  // 0: of another user or another PID namespace
+  char peer_program[32] = {};
 };
 
 }  // namespace rrdma::host

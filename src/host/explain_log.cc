@@ -18,6 +18,7 @@
 
 #include "base/file_space.h"
 #include "base/owned_fd.h"
+#include "host/explain_end.h"
 
 namespace rrdma::host {
 namespace {
@@ -272,6 +273,21 @@ void ExplainLog::add_flushed(ExplainHandle handle, std::uint32_t sends, std::uin
   record.facts.flushed_receives += receives;
 }
 
+void ExplainLog::amend(ExplainHandle handle, std::string_view sentence, const ExplainFacts& facts) noexcept {
+  const WriterTurn turn(taken_);
+  if (file_ == nullptr || handle == 0 || !turn.held()) return;
+  const auto which = static_cast<std::size_t>(handle >> 32);
+  const auto sequence = static_cast<std::uint32_t>(handle);
+  ExplainRecord& record = ring(which)[(sequence - 1) % kExplainRecords[which]];
+  if (record.sequence.load(std::memory_order_relaxed) != sequence) return;  // the record was reused
+  const RecordChange change(record);
+  const std::uint32_t sends = record.facts.flushed_sends, receives = record.facts.flushed_receives;
+  record.facts = facts;
+  record.facts.flushed_sends = sends;
+  record.facts.flushed_receives = receives;
+  copy_text(record.sentence, sentence);
+}
+
 void ExplainLog::forgive(std::string_view call) noexcept {
   const WriterTurn turn(taken_);
   if (file_ == nullptr || !turn.held()) return;
@@ -285,7 +301,11 @@ void ExplainLog::forgive(std::string_view call) noexcept {
 }
 
 ExplainLog& explain_log() {
-  static auto* log = new ExplainLog;  // never destroyed: destructors may still explain
+  static auto* log = [] {  // never destroyed: destructors may still explain
+    auto* made = new ExplainLog;
+    if (made->is_in_file()) tell_at_end();
+    return made;
+  }();
   return *log;
 }
 

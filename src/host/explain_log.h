@@ -19,7 +19,7 @@
 namespace rrdma::host {
 
 inline constexpr std::uint32_t kExplainMagic = 0x52524558;  // "RREX"
-inline constexpr std::uint32_t kExplainVersion = 2;
+inline constexpr std::uint32_t kExplainVersion = 3;
 inline constexpr std::array<std::uint32_t, kSeverities> kExplainRecords = {32, 24, 16};
 inline constexpr std::uint32_t kExplainRecordsSum = 32 + 24 + 16;
 inline constexpr std::size_t kExplainFiles = 64;
@@ -34,7 +34,7 @@ struct ExplainRecord {
   std::int64_t last_ns;
   ExplainFacts facts;
   char call[48];
-  char sentence[768];
+  char sentence[1024];
 };
 
 struct ExplainFile {
@@ -78,6 +78,8 @@ class ExplainLog {
   // `facts`: of a failure, or null.
   Kept append(Severity severity, std::string_view call, std::string_view sentence,
               const ExplainFacts* facts = nullptr) noexcept;
+  // Replaces the sentence and the facts of a failure, if its record is still there.
+  void amend(ExplainHandle handle, std::string_view sentence, const ExplainFacts& facts) noexcept;
   void add_flushed(ExplainHandle handle, std::uint32_t sends, std::uint32_t receives) noexcept;
   void forgive(std::string_view call) noexcept;
   // False: in memory only, invisible to tools.

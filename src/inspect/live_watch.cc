@@ -36,8 +36,8 @@ void LiveWatch::read_explained_processes() {
     host::ExplainedProcess process = host::read_explained(pid);
     if (!process.sentences.empty() && process.net_namespace == here) processes.push_back(std::move(process));
   }
-  explained_ = "{\"en\":" + in_one_line(processes_json(processes, Language::kEnglish)) +
-               ",\"zh\":" + in_one_line(processes_json(processes, Language::kChinese)) + "}";
+  explained_ = "{\"en\":" + in_one_line(processes_json(processes, processes, Language::kEnglish)) +
+               ",\"zh\":" + in_one_line(processes_json(processes, processes, Language::kChinese)) + "}";
 }
 
 std::string LiveWatch::look() {
@@ -45,8 +45,12 @@ std::string LiveWatch::look() {
   const std::string time = std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
   auto seen = observe();
   if (!seen) {
-    const nlohmann::ordered_json problem = {{"time_ns", time}, {"problem", seen.error().sentence}};
-    return problem.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    // The last program has ended; its log still says what went wrong.
+    read_explained_processes();
+    const nlohmann::ordered_json sentence = seen.error().sentence;
+    return "{\"time_ns\":\"" + time + "\",\"problem\":" +
+           sentence.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
+           ",\"stat\":{\"processes\":[]},\"explained\":" + explained_ + "}";
   }
   read_explained_processes();
   return "{\"time_ns\":\"" + time + "\",\"stat\":" + in_one_line(stat_json(*seen, {}, true)) +

@@ -86,6 +86,24 @@ MemoryRegion* MemoryTable::find_region(std::uint32_t key) const {
                                                           : nullptr;
 }
 
+const MemoryRegion* MemoryTable::nearest_region(const ProtectionDomain& pd, std::uint64_t address) const {
+  const MemoryRegion* nearest = nullptr;
+  std::uint64_t distance = ~std::uint64_t{0};
+  for (const Entry& entry : entries_) {
+    if (entry.kind != Kind::kRegion) continue;
+    const auto& region = *static_cast<const MemoryRegion*>(entry.object);
+    if (region.pd != &pd || region.null_region || region.length == 0) continue;
+    const std::uint64_t last = region.address + (region.length - 1);
+    const std::uint64_t away = address < region.address ? region.address - address
+                               : address > last         ? address - last
+                                                        : 0;
+    if (nearest != nullptr && away >= distance) continue;
+    nearest = &region;
+    distance = away;
+  }
+  return nearest;
+}
+
 MemoryWindow* MemoryTable::find_window_of_any_variant(std::uint32_t key) const {
   const std::size_t mask = entries_.size() - 1;
   for (std::size_t i = slot_of(key); entries_[i].kind != Kind::kEmpty; i = (i + 1) & mask) {

@@ -190,6 +190,9 @@ class MemoryTable {
   [[nodiscard]] std::uint64_t first_address(wire::RKey key) const;
   [[nodiscard]] MemoryRegion* find_region(std::uint32_t key) const;
   [[nodiscard]] MemoryWindow* find_window(std::uint32_t key) const;
+  // The region of this domain that holds the address, else the one nearest to it; null if there is none. Looks at
+  // every key: for explanations of failures.
+  [[nodiscard]] const MemoryRegion* nearest_region(const ProtectionDomain& pd, std::uint64_t address) const;
   // The window that had this key in any variant; null if it no longer exists.
   [[nodiscard]] MemoryWindow* find_window_of_any_variant(std::uint32_t key) const;
   [[nodiscard]] std::size_t size() const { return used_.load(std::memory_order_relaxed); }

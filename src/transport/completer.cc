@@ -121,7 +121,9 @@ void Completer::retire() {
 void Completer::fail_oldest(Status status, Cause cause) {
   auto& queue = qp_.send_queue;
   RRDMA_ASSERT(!queue.empty());
-  core_.events.on_request_failed(qp_, failed_send(qp_, queue.at(queue.head()), status, cause, now_));
+  FailedRequest failed = failed_send(qp_, queue.at(queue.head()), status, cause, now_);
+  failed.elements = queue.list(queue.head());
+  core_.events.on_request_failed(qp_, failed);
   core_.complete_send(qp_, core_.take_oldest(qp_), status, cause, now_);
   if (qp_.reliable()) {
     core_.fail_qp(qp_, now_);

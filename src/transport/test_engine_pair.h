@@ -139,7 +139,7 @@ class EnginePair : public testing::Test {
     }
   }
   void ok(const Result<void, TransitionError>& result) {
-    ASSERT_TRUE(result.ok()) << explain(result.error());
+    ASSERT_TRUE(result.ok()) << explain(result.error(), {});
   }
   void deliver(Host& from, Host& to) {
     while (!from.wire.packets.empty()) {

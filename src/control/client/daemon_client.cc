@@ -410,7 +410,7 @@ void DaemonClient::deliver(DaemonEvents& events, control::Received& message) {
   if (const auto offer = message.as<control::ChannelOffered>()) {
     events.handle_channel_offered(*offer, std::move(message.fds));
   } else if (const auto gone = message.as<control::PeerGone>()) {
-    events.handle_peer_gone(gone->slot, gone->token);
+    events.handle_peer_gone(*gone);
   } else if (const auto frame = message.as<control::FrameForwarded>()) {
     events.handle_frame_forwarded(frame->content);
   } else if (const auto granted = message.as<control::SlotGranted>()) {

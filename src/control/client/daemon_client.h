@@ -52,8 +52,8 @@ class DaemonEvents {
   // Another program of this user passes descriptors. An offer may arrive twice if a daemon died between delivering
   // and confirming it.
   virtual void handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) = 0;
-  // The program that held the slot is gone; `token` distinguishes it from a later holder.
-  virtual void handle_peer_gone(Slot slot, std::uint64_t token) = 0;
+  // The program that held the slot is gone; its token distinguishes it from a later holder.
+  virtual void handle_peer_gone(const control::PeerGone& gone) = 0;
   // A datagram for one of our QPs that the kernel merged into another program's slot.
   virtual void handle_frame_forwarded(const control::FrameFields& frame) = 0;
   // The network came up after the slot was granted without it.

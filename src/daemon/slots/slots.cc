@@ -1,8 +1,13 @@
 #include "daemon/slots/slots.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 namespace rrdma::daemon {
 namespace {
@@ -208,6 +213,34 @@ IpSockets Slots::clean(Slot slot, int receive_buffer) {
   return sockets;
 }
 
+namespace {
+
+// Whether the process exists and is not about to end: it may have closed its connection, or executed another program.
+bool is_running(pid_t pid) {
+  constexpr unsigned long kExiting = 0x4;  // PF_EXITING; the kernel sets it before it closes descriptors
+  constexpr int kFlagsField = 9;
+  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
+  const OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char text[512];
+  const ssize_t length = fd ? ::read(fd.get(), text, sizeof text - 1) : -1;
+  if (length <= 0) return false;
+  text[length] = '\0';
+  const char* at = std::strrchr(text, ')');  // the name may contain any character
+  for (int field = 2; at != nullptr && field < kFlagsField; ++field) at = std::strchr(at + 1, ' ');
+  return at != nullptr && (std::strtoul(at, nullptr, 10) & kExiting) == 0;
+}
+
+control::PeerGone::Fate fate_of(const Client& client) {
+  using Fate = control::PeerGone::Fate;
+  if (!client.page) return Fate::kReleased;
+  if (client.page->has_exited()) return Fate::kExited;
+  // 0: a process of another PID namespace, which cannot be looked at.
+  const pid_t pid = client.identity.pid;
+  return pid == 0 || is_running(pid) ? Fate::kReleased : Fate::kKilled;
+}
+
+}  // namespace
+
 void Slots::release(Client& client, Slot slot, std::uint16_t next_index) {
   owners_[slot] = nullptr;
   if (relay_ != nullptr) relay_->close(slot);
@@ -217,10 +250,16 @@ void Slots::release(Client& client, Slot slot, std::uint16_t next_index) {
   if (network_.is_up() && !without_sockets_[slot]) (void)clean(slot, kFreeReceiveBuffer);
   without_sockets_.reset(slot);
   counters_.add("slots.released");
+  const control::PeerGone::Fate fate = fate_of(client);
   server_.for_each_client([&](Client& other) {
     if (&other == &client || !other.watched[slot]) return;
     other.watched.reset(slot);
-    (void)other.notify(control::PeerGone{.slot = slot, .token = client.token});
+    control::PeerGone gone{.slot = slot, .token = client.token, .fate = fate};
+    if (control::is_one_user(other.identity, client.identity)) {
+      gone.pid = static_cast<std::uint32_t>(client.identity.pid);
+      gone.program = client.hello.program;
+    }
+    (void)other.notify(gone);
   });
 }
 

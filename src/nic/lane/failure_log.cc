@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "base/format.h"
+#include "host/explain_end.h"
+#include "host/explain_log.h"
+#include "nic/lane/failed_memory.h"
 #include "nic/links/link_switch.h"
 #include "objects/cause.h"
 #include "wire/address_text.h"
@@ -11,6 +14,7 @@
 namespace rrdma::nic {
 
 using host::ExplainFacts;
+using host::kPeerCall;
 using objects::CompletionOpcode;
 using transport::Attempt;
 using transport::FailedRequest;
@@ -132,6 +136,20 @@ std::string injected_text(objects::Cause cause, std::uint64_t lost) {
                    lost == 1 ? "packet" : "packets");
 }
 
+// "; the peer was process 4711 (server), which was killed or crashed: its exit handlers did not run"
+std::string fate_text(const ExplainFacts& facts) {
+  const auto cause = static_cast<objects::Cause>(facts.cause);
+  const bool concerns = cause == objects::Cause::kPeerSilent || cause == objects::Cause::kPeerGone;
+  if (facts.peer_fate == ExplainFacts::kUnknownFate || !concerns) return "";
+  const std::string who = facts.peer_pid == 0
+                              ? std::string("a process of this host")
+                              : formatted("process {} ({})", facts.peer_pid, facts.peer_program);
+  return formatted("; the peer was {}, which {}", who,
+                   facts.peer_fate == ExplainFacts::kExited
+                       ? "has exited"
+                       : "was killed or crashed: its exit handlers did not run");
+}
+
 std::uint32_t microseconds_between(Instant from, Instant to) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>((to - from).ns / 1000, 0, UINT32_MAX));
 }
@@ -151,6 +169,13 @@ void add_attempts(const transport::QueuePair& qp, Instant now, ExplainFacts& fac
 
 bool has_failed(transport::QpState state) {
   return state == transport::QpState::kError || state == transport::QpState::kSendError;
+}
+
+void add_fate(const control::PeerGone& gone, ExplainFacts& facts) {
+  facts.peer_fate =
+      gone.fate == control::PeerGone::Fate::kExited ? ExplainFacts::kExited : ExplainFacts::kKilled;
+  facts.peer_pid = gone.pid;
+  gone.program.copy(facts.peer_program, sizeof facts.peer_program - 1);
 }
 
 std::string_view call_of(const FailedRequest& failed) {
@@ -191,28 +216,54 @@ ExplainFacts facts_of(const transport::QueuePair& qp, const FailedRequest& faile
   return facts;
 }
 
-std::string failure_sentence(const ExplainFacts& facts, std::uint64_t lost) {
+std::string failure_sentence(const ExplainFacts& facts) {
   const auto cause = static_cast<objects::Cause>(facts.cause);
   const std::string verdict = facts.kind == ExplainFacts::kRefused
                                   ? formatted("was refused, the peer gets status {}", facts.status)
                                   : formatted("failed with status {} ({})", facts.status,
                                               objects::describe(static_cast<objects::Status>(facts.status)));
-  return formatted("{} {}: {}{}{}{}{}. {}{}", request_text(facts), verdict, objects::describe(cause),
-                   answer_text(facts), attempts_text(facts), place_text(facts), progress_text(facts),
-                   injected_text(cause, lost), objects::remedy(cause));
+  return formatted("{} {}: {}{}{}{}{}{}{}. {}{}", request_text(facts), verdict, objects::describe(cause),
+                   fate_text(facts), memory_text(facts), answer_text(facts), attempts_text(facts),
+                   place_text(facts), progress_text(facts), injected_text(cause, facts.lost),
+                   objects::remedy(cause));
 }
 
 void FailureLog::handle_failed(const transport::QueuePair& qp, const FailedRequest& failed,
-                               std::uint64_t lost) {
+                               const objects::MemoryTable& memory, std::uint64_t lost) {
   if (first_failures_.contains(qp.qpn.value)) return;
-  const ExplainFacts facts = facts_of(qp, failed);
-  first_failures_[qp.qpn.value] =
-      host::explain_failure(call_of(failed), failure_sentence(facts, lost), facts);
+  ExplainFacts facts = facts_of(qp, failed);
+  facts.lost = lost;
+  if (qp.pd != nullptr) add_memory(memory, *qp.pd, failed, facts);
+  if (const auto gone = departures_.find(qp.qpn.value); gone != departures_.end())
+    add_fate(gone->second, facts);
+  const host::ExplainHandle handle = host::explain_failure(call_of(failed), failure_sentence(facts), facts);
+  first_failures_[qp.qpn.value] = {handle, facts};
+}
+
+void FailureLog::handle_peer_gone(const transport::QueuePair& qp, const control::PeerGone& gone) {
+  departures_[qp.qpn.value] = gone;
+  // Direct access to a dead process fails before the daemon tells why. After other failures its end proves nothing.
+  const auto failure = first_failures_.find(qp.qpn.value);
+  if (failure != first_failures_.end() &&
+      failure->second.facts.cause == static_cast<std::uint8_t>(objects::Cause::kPeerGone)) {
+    ExplainFacts& facts = failure->second.facts;
+    add_fate(gone, facts);
+    host::explain_log().amend(failure->second.handle, failure_sentence(facts), facts);
+  }
+  if (gone.fate != control::PeerGone::Fate::kKilled) return;
+  // Also if no request fails of it: a program that only receives would wait in vain.
+  const std::string who = gone.pid == 0 ? std::string("a process of this host")
+                                        : formatted("process {} ({})", gone.pid, gone.program);
+  host::explain(
+      host::Severity::kInfo, kPeerCall,
+      formatted("{}, which this program was connected to, was killed or crashed: its exit handlers did "
+                "not run.",
+                who));
 }
 
 void FailureLog::handle_flushed(const transport::QueuePair& qp, std::uint32_t sends, std::uint32_t receives) {
   const auto found = first_failures_.find(qp.qpn.value);
-  if (found != first_failures_.end()) return host::explain_flushed(found->second, sends, receives);
+  if (found != first_failures_.end()) return host::explain_flushed(found->second.handle, sends, receives);
   // The program, or the end of the connection, moved the QP to the error state: nothing went wrong.
   host::explain(host::Severity::kDebug, "ibv_poll_cq",
                 formatted("requests of QP {:#08x} were flushed because it was moved to the error state.",
@@ -220,8 +271,8 @@ void FailureLog::handle_flushed(const transport::QueuePair& qp, std::uint32_t se
 }
 
 void FailureLog::handle_qp_changed(const transport::QueuePair& qp, bool destroyed) {
-  if (first_failures_.empty()) return;
   if (destroyed || !has_failed(qp.state)) first_failures_.erase(qp.qpn.value);
+  if (destroyed || qp.state == transport::QpState::kReset) departures_.erase(qp.qpn.value);
 }
 
 }  // namespace rrdma::nic

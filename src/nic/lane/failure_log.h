@@ -8,7 +8,9 @@
 #include <string>
 #include <unordered_map>
 
+#include "control/messages.h"
 #include "host/explain.h"
+#include "objects/memory.h"
 #include "transport/engine.h"
 
 namespace rrdma::nic {
@@ -17,18 +19,25 @@ class FailureLog {
  public:
   // `lost`: packets that injected faults have dropped in this lane so far.
   void handle_failed(const transport::QueuePair& qp, const transport::FailedRequest& failed,
-                     std::uint64_t lost);
+                     const objects::MemoryTable& memory, std::uint64_t lost);
   void handle_flushed(const transport::QueuePair& qp, std::uint32_t sends, std::uint32_t receives);
+  // The process that this QP is connected to has ended.
+  void handle_peer_gone(const transport::QueuePair& qp, const control::PeerGone& gone);
   // A QP that is reconnected or destroyed has no history.
   void handle_qp_changed(const transport::QueuePair& qp, bool destroyed);
 
  private:
-  std::unordered_map<std::uint32_t, host::ExplainHandle> first_failures_;  // by QPN
+  struct FirstFailure {
+    host::ExplainHandle handle = 0;
+    host::ExplainFacts facts;
+  };
+  std::unordered_map<std::uint32_t, FirstFailure> first_failures_;   // by QPN
+  std::unordered_map<std::uint32_t, control::PeerGone> departures_;  // by QPN
 };
 
 [[nodiscard]] host::ExplainFacts facts_of(const transport::QueuePair& qp,
                                           const transport::FailedRequest& failed);
 // "RDMA WRITE of … from QP 0x030001 to QP 0x040001 at 10.0.0.2 failed: …"
-[[nodiscard]] std::string failure_sentence(const host::ExplainFacts& facts, std::uint64_t lost = 0);
+[[nodiscard]] std::string failure_sentence(const host::ExplainFacts& facts);
 
 }  // namespace rrdma::nic

@@ -136,9 +136,15 @@ void Lane::accept_channel(const control::ChannelOffered& offer, std::vector<Owne
   if (peers_ != nullptr) peers_->accept(offer, std::move(fds));
 }
 
-void Lane::forget_peer(std::uint64_t token) {
+void Lane::forget_peer(const control::PeerGone& gone) {
   const std::lock_guard lock(mutex_);
-  progress_.forget_peer(token);
+  if (gone.fate != control::PeerGone::Fate::kReleased) {
+    engine_.for_each_qp([&](const transport::QueuePair& qp) {
+      if (qp.path.same_host && control::slot_of_qpn(qp.remote.value) == gone.slot)
+        failures_.handle_peer_gone(qp, gone);
+    });
+  }
+  progress_.forget_peer(gone.token);
 }
 
 void Lane::deliver(const control::FrameFields& frame) {

@@ -111,7 +111,7 @@ class Lane final : private transport::EventSink, private Duty {
   // Daemon messages for this lane. REQUIRES: the lock is not held.
   [[nodiscard]] const LaneSlot& slot() const { return slot_; }
   void accept_channel(const control::ChannelOffered& offer, std::vector<OwnedFd> fds);
-  void forget_peer(std::uint64_t token);
+  void forget_peer(const control::PeerGone& gone);
   void deliver(const control::FrameFields& frame);
   void recognise(const wire::Gid& remote, std::uint8_t features);
   void open_network(control::GrantedSlot granted);
@@ -131,7 +131,7 @@ class Lane final : private transport::EventSink, private Duty {
   void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
   void on_qp_changed(transport::QueuePair& qp, bool destroyed) override;
   void on_request_failed(transport::QueuePair& qp, const transport::FailedRequest& failed) override {
-    failures_.handle_failed(qp, failed, links_.lost_to_faults());
+    failures_.handle_failed(qp, failed, memory_, links_.lost_to_faults());
   }
   void on_requests_flushed(transport::QueuePair& qp, std::uint32_t sends, std::uint32_t receives) override {
     failures_.handle_flushed(qp, sends, receives);

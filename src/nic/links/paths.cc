@@ -6,6 +6,7 @@
 #include "base/format.h"
 #include "base/result_try.h"
 #include "control/recognition_messages.h"
+#include "host/addresses/gid_choice.h"
 #include "wire/source_port.h"
 
 namespace rrdma::nic {
@@ -17,11 +18,14 @@ constexpr std::uint32_t kTrainOctets = 64 * 1024;
 Result<objects::Path, Problem> addresses_of(const host::Device& device, const PathRequest& request) {
   const std::vector<host::GidEntry> gids = device.gids();
   if (request.local_gid_index >= gids.size() || !gids[request.local_gid_index].valid) {
-    return problem(ENODATA, formatted("sgid_index {} names no GID of {}; `rrdma gids` lists them.",
-                                      request.local_gid_index, device.identity().name));
+    return problem(ENODATA, formatted("sgid_index {} is empty on {}; {}.", request.local_gid_index,
+                                      device.identity().name, host::usable_gids_text(gids, request.remote)));
   }
   if (request.remote.is_zero()) {
-    return problem(EINVAL, "the destination GID is zero: RoCE needs ah_attr.is_global = 1 and grh.dgid.");
+    return problem(
+        EINVAL,
+        "the destination GID (grh.dgid) is zero: RoCE needs an address there. A peer that names an empty "
+        "GID index sends this one.");
   }
   objects::Path path;
   path.local = gids[request.local_gid_index].gid;

@@ -163,9 +163,9 @@ void ProcessControl::handle_channel_offered(const control::ChannelOffered& offer
 }
 
 // Any lane may have a channel to it.
-void ProcessControl::handle_peer_gone(control::Slot, std::uint64_t token) {
+void ProcessControl::handle_peer_gone(const control::PeerGone& gone) {
   const std::lock_guard lock(lanes_mutex_);
-  for (Lane* lane : lanes_) lane->forget_peer(token);
+  for (Lane* lane : lanes_) lane->forget_peer(gone);
 }
 
 // Each lane checks whether the destination is its own.

@@ -64,7 +64,7 @@ class ProcessControl final : private control::DaemonEvents {
   [[nodiscard]] Lane* find_lane(control::Slot slot) const;
 
   void handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) override;
-  void handle_peer_gone(control::Slot slot, std::uint64_t token) override;
+  void handle_peer_gone(const control::PeerGone& gone) override;
   void handle_frame_forwarded(const control::FrameFields& frame) override;
   void handle_sockets_arrived(control::GrantedSlot slot) override;
   void handle_daemon_changed(std::span<const control::Slot> lost) override;

@@ -151,6 +151,7 @@ void Runtime::end_lanes() {
   }
   if (!lock.owns_lock() || state_->lanes == nullptr) return;
   state_->lanes->for_each([](Lane& lane) { (void)lane.end(kEndPatience); });
+  state_->control->daemon().page().mark_exited();
 }
 
 bool Runtime::forked() const { return state_->birth.forked(); }

@@ -112,7 +112,7 @@ class Knock {
 class AnswerWaiter final : public control::DaemonEvents {
  public:
   void handle_channel_offered(const control::ChannelOffered&, std::vector<OwnedFd>) override {}
-  void handle_peer_gone(control::Slot, std::uint64_t) override {}
+  void handle_peer_gone(const control::PeerGone&) override {}
   void handle_frame_forwarded(const control::FrameFields&) override {}
   void handle_other(control::Received& message) override {
     const auto event = message.as<control::CmEvent>();

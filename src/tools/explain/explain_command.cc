@@ -180,9 +180,11 @@ std::string rest_text(const Findings& found, std::size_t shown, const Style& sty
 
 int explain_processes(const ExplainOptions& options, const Style& style) {
   const Findings found = findings(options);
+  std::vector<host::ExplainedProcess> everybody;
+  for (const std::uint32_t pid : host::explained_pids()) everybody.push_back(host::read_explained(pid));
   Output output;
   if (options.json) {
-    output.write(processes_json(found.processes, style.language));
+    output.write(processes_json(found.processes, everybody, style.language));
     return finish(output, kExitSuccess);
   }
   const bool every = options.pid || options.all;
@@ -190,7 +192,7 @@ int explain_processes(const ExplainOptions& options, const Style& style) {
       every ? found.processes.size() : std::min(found.processes.size(), kRecentProcesses);
   if (shown == 0) output.write(nothing_text(style));
   for (std::size_t i = 0; i < shown; ++i)
-    output.write((i == 0 ? "" : "\n") + text_of_process(found.processes[i], style));
+    output.write((i == 0 ? "" : "\n") + text_of_process(found.processes[i], everybody, style));
   output.write(rest_text(found, shown, style));
   return finish(output, kExitSuccess);
 }

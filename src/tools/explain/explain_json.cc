@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/explain/chinese.h"
 #include "tools/explain/process_report.h"
 #include "tools/terminal.h"
 #include "wire/address_text.h"
@@ -52,6 +53,17 @@ Json rejection_json(const ExplainFacts& facts, Language language) {
   return json;
 }
 
+void add_region(const ExplainFacts& facts, Json& json) {
+  if (facts.region == ExplainFacts::kNoRegion) return;
+  json["region"] = {{"key", facts.region_key},
+                    {"address", facts.region_address},
+                    {"length", facts.region_length},
+                    {"access", facts.region_access},
+                    {"named_by_key", facts.region == ExplainFacts::kNamedByKey}};
+  if (facts.local_length == 0) return;
+  json["element"] = {{"address", facts.local_address}, {"length", facts.local_length}, {"lkey", facts.lkey}};
+}
+
 Json failure_json(const ExplainFacts& facts, Language language) {
   if (facts.kind == ExplainFacts::kRejected) return rejection_json(facts, language);
   Json json = {{"kind", failure_kind_name(facts.kind)},
@@ -78,6 +90,12 @@ Json failure_json(const ExplainFacts& facts, Language language) {
                {"flushed_sends", facts.flushed_sends},
                {"flushed_receives", facts.flushed_receives},
                {"remedy", Json::array()}};
+  add_region(facts, json);
+  if (facts.peer_fate != ExplainFacts::kUnknownFate) {
+    json["peer_process"] = {{"pid", facts.peer_pid},
+                            {"program", printable(facts.peer_program)},
+                            {"fate", facts.peer_fate == ExplainFacts::kExited ? "exited" : "killed"}};
+  }
   if (facts.syndrome != 0) {
     const wire::Aeth aeth{.syndrome = facts.syndrome};
     json["answer"] = {{"kind", aeth.is_rnr_nak() ? "RNR NAK" : "NAK"}, {"code", aeth.code()}};
@@ -94,15 +112,21 @@ std::string topics_json(std::span<const FoundTopic> topics, Language language) {
   return text_of(list);
 }
 
-std::string processes_json(std::span<const host::ExplainedProcess> processes, Language language) {
+std::string processes_json(std::span<const host::ExplainedProcess> processes,
+                           std::span<const host::ExplainedProcess> all, Language language) {
   auto list = Json::array();
   for (const host::ExplainedProcess& process : processes) {
     auto sentences = Json::array();
     for (const host::Explained& said : process.sentences) {
       Json json = {{"time_ns", said.first_ns},     {"last_time_ns", said.last_ns},
                    {"times", said.times},          {"severity", severity_name(said.severity)},
-                   {"call", printable(said.call)}, {"sentence", printable(said.sentence)}};
+                   {"call", printable(said.call)}, {"sentence", text_in(said, language)}};
       if (said.facts.kind != ExplainFacts::kNone) json["failure"] = failure_json(said.facts, language);
+      if (const OtherSide other = find_other_side(said, all); other.said != nullptr) {
+        json["other_end"] = {{"pid", other.process->pid},
+                             {"program", printable(other.process->program)},
+                             {"sentence", text_in(*other.said, language)}};
+      }
       sentences.push_back(std::move(json));
     }
     list.push_back({{"pid", process.pid},

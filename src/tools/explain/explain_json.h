@@ -11,6 +11,6 @@ namespace rrdma::tools {
 
 [[nodiscard]] std::string topics_json(std::span<const FoundTopic> topics, Language language);
 [[nodiscard]] std::string processes_json(std::span<const host::ExplainedProcess> processes,
-                                         Language language);
+                                         std::span<const host::ExplainedProcess> all, Language language);
 
 }  // namespace rrdma::tools

@@ -1,9 +1,11 @@
 #include "tools/explain/process_report.h"
 
 #include <array>
+#include <cstdlib>
 #include <ctime>
 
 #include "base/format.h"
+#include "tools/explain/chinese.h"
 #include "tools/terminal.h"
 #include "tools/text_layout.h"
 
@@ -44,16 +46,32 @@ std::string consequences(const host::Explained& said, Language language) {
                           receives == 1 ? "request" : "requests");
 }
 
-std::string sentence_text(const host::Explained& said, const Style& style) {
+// The other end of a failed request on this host knows the exact reason.
+std::string other_side_text(const host::Explained& said, std::span<const host::ExplainedProcess> all,
+                            const Style& style) {
+  const OtherSide other = find_other_side(said, all);
+  if (other.said == nullptr) return "";
+  const std::string text = text_in(*other.said, style.language);
+  return wrapped(style.language == Language::kChinese
+                     ? formatted("对端（{}，进程 {}）的说明：{}", printable(other.process->program),
+                                 other.process->pid, text)
+                     : formatted("The other end ({}, process {}) says: {}", printable(other.process->program),
+                                 other.process->pid, text),
+                 style.columns, "    ", "    ");
+}
+
+std::string sentence_text(const host::Explained& said, std::span<const host::ExplainedProcess> all,
+                          const Style& style) {
   const wire::Palette& palette = style.palette;
   const std::string_view colour = said.severity == host::Severity::kError ? palette.bad : std::string_view();
   std::string text =
-      wrapped(formatted("{}: {}", printable(said.call), printable(said.sentence)), style.columns,
+      wrapped(formatted("{}: {}", printable(said.call), text_in(said, style.language)), style.columns,
               formatted("  {} {}{:5}{} ", time_text(said.first_ns), colour, severity_name(said.severity),
                         palette.reset),
               "    ");
   if (const std::string more = consequences(said, style.language); !more.empty())
     text += wrapped(more, style.columns, "    ", "    ");
+  text += other_side_text(said, all, style);
   const auto remedies = remedies_of(said.facts, style.language);
   if (remedies.empty()) return text;
   text += formatted("    {}{}{}\n", palette.faint,
@@ -74,14 +92,34 @@ std::vector<std::string_view> remedies_of(const ExplainFacts& facts, Language la
   return lines;
 }
 
-std::string text_of_process(const host::ExplainedProcess& process, const Style& style) {
+std::string text_in(const host::Explained& said, Language language) {
+  return printable(language == Language::kChinese ? sentence_in_chinese(said) : said.sentence);
+}
+
+OtherSide find_other_side(const host::Explained& said, std::span<const host::ExplainedProcess> all) {
+  constexpr std::int64_t kTogetherNs = 2'000'000'000;
+  const ExplainFacts& mine = said.facts;
+  if (mine.kind != ExplainFacts::kSend || mine.syndrome == 0) return {};
+  for (const host::ExplainedProcess& process : all) {
+    for (const host::Explained& its : process.sentences) {
+      const bool answers =
+          its.facts.kind == ExplainFacts::kRefused || its.facts.kind == ExplainFacts::kReceive;
+      if (!answers || its.facts.qpn != mine.peer_qpn || its.facts.peer_qpn != mine.qpn) continue;
+      if (std::abs(its.first_ns - said.first_ns) <= kTogetherNs) return {&process, &its};
+    }
+  }
+  return {};
+}
+
+std::string text_of_process(const host::ExplainedProcess& process,
+                            std::span<const host::ExplainedProcess> all, const Style& style) {
   const bool chinese = style.language == Language::kChinese;
   const std::string_view state =
       process.running ? (chinese ? "运行中" : "running") : (chinese ? "已结束" : "ended");
   std::string text = formatted("{}{}, {} {}{} ({})\n", style.palette.name,
                                process.program.empty() ? "?" : printable(process.program),
                                chinese ? "进程" : "process", process.pid, style.palette.reset, state);
-  for (const host::Explained& said : process.sentences) text += sentence_text(said, style);
+  for (const host::Explained& said : process.sentences) text += sentence_text(said, all, style);
   return text;
 }
 

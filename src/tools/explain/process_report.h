@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +20,20 @@ struct Style {
   std::size_t columns;
 };
 
-[[nodiscard]] std::string text_of_process(const host::ExplainedProcess& process, const Style& style);
+// `all`: the processes whose logs may hold the other end of a failure.
+[[nodiscard]] std::string text_of_process(const host::ExplainedProcess& process,
+                                          std::span<const host::ExplainedProcess> all, const Style& style);
+
+// The sentence in that language, safe for a terminal.
+[[nodiscard]] std::string text_in(const host::Explained& said, Language language);
+
+// The record of the other end about a failed request; null if that end is not on this host.
+struct OtherSide {
+  const host::ExplainedProcess* process = nullptr;
+  const host::Explained* said = nullptr;
+};
+[[nodiscard]] OtherSide find_other_side(const host::Explained& said,
+                                        std::span<const host::ExplainedProcess> all);
 
 // The checks of the matching topic: of the cause, the status or the reason.
 [[nodiscard]] std::vector<std::string_view> remedies_of(const host::ExplainFacts& facts, Language language);

@@ -92,7 +92,8 @@ FailedRequest failed_receive(const QueuePair& qp, const objects::Completion& com
           .psn = objects::psn_of(completion.vendor_err),
           .peer = qp.path.remote,
           .peer_qpn = datagram ? completion.source_qpn : qp.remote,
-          .at = now};
+          .at = now,
+          .elements = {qp.resp.receive_list.get(), qp.resp.receive_list ? qp.resp.receive.sge_count : 0}};
 }
 
 FailedRequest refused_request(const QueuePair& qp, const wire::TransportPacket* packet, wire::NakCode nak,

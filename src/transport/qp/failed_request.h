@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "base/instant.h"
 #include "objects/completion_queue.h"
@@ -53,6 +54,7 @@ struct FailedRequest {
   wire::Qpn peer_qpn;
   std::uint8_t syndrome = 0;  // AETH of the deciding answer, received or (kRefused) sent; 0: none
   Instant at;
+  std::span<const objects::Sge> elements;  // of our request; valid during the call
 };
 
 [[nodiscard]] FailedRequest failed_send(const QueuePair& qp, const objects::SendEntry& entry,

@@ -1,5 +1,6 @@
 #include "transport/qp/qp_state.h"
 
+#include "base/format.h"
 #include "objects/memory.h"
 
 namespace rrdma::transport {
@@ -144,7 +145,26 @@ constexpr AttributeName kAttributeNames[] = {
     {kAttrRateLimit, "IBV_QP_RATE_LIMIT", {}},
 };
 
-std::string names_of(std::uint32_t bits, bool with_ranges) {
+std::uint32_t value_of(std::uint32_t bit, const QpAttributes& a) {
+  switch (bit) {
+    case kAttrAccessFlags: return a.access_flags;
+    case kAttrPKeyIndex: return a.pkey_index;
+    case kAttrPort: return a.port;
+    case kAttrPathMtu: return a.path_mtu;
+    case kAttrTimeout: return a.timeout;
+    case kAttrRetryCount: return a.retry_count;
+    case kAttrRnrRetry: return a.rnr_retry;
+    case kAttrMinRnrTimer: return a.min_rnr_timer;
+    case kAttrReceivePsn: return a.receive_psn.value;
+    case kAttrSendPsn: return a.send_psn.value;
+    case kAttrDestinationQpn: return a.destination.value;
+    case kAttrMaxReads: return a.max_reads;
+    default: return a.max_destination_reads;
+  }
+}
+
+// `given`: names values and ranges too; may be null.
+std::string names_of(std::uint32_t bits, const QpAttributes* given) {
   std::string text;
   const auto add = [&text](std::string_view part) {
     if (!text.empty()) text += ", ";
@@ -153,7 +173,8 @@ std::string names_of(std::uint32_t bits, bool with_ranges) {
   for (const auto& [bit, name, range] : kAttributeNames) {
     if ((bits & bit) == 0) continue;
     add(name);
-    if (with_ranges && !range.empty()) text.append(" (").append(range).append(")");
+    if (given != nullptr && !range.empty())
+      text.append(formatted(" is {} (allowed: {})", value_of(bit, *given), range));
     bits &= ~bit;
   }
   for (unsigned i = 0; bits != 0; ++i, bits >>= 1) {
@@ -233,36 +254,34 @@ Result<void, TransitionError> check_transition(QpType type, QpState from, const 
   return {};
 }
 
-std::string explain(const TransitionError& error) {
+std::string explain(const TransitionError& error, const QpAttributes& given) {
   using Reason = TransitionError::Reason;
-  std::string text("ibv_modify_qp refused to take the ");
-  text.append(describe(error.type)).append(" QP from ").append(describe(error.from)).append(" to ");
-  text.append(describe(error.to)).append(": ");
+  std::string text = formatted("the {} QP cannot go from {} to {}: ", describe(error.type),
+                               describe(error.from), describe(error.to));
   switch (error.reason) {
     case Reason::kNoSuchTransition: {
       const std::string next = states_after(error.type, error.from);
       text.append("there is no such transition; from ").append(describe(error.from));
-      text.append(next.empty() ? " none exists" : " it may go to ").append(next);
+      text.append(next.empty() ? " none exists" : " it may go to ").append(next).append(".");
       break;
     }
     case Reason::kMissingAttributes:
       text.append("it also needs ")
-          .append(names_of(error.bits, false))
-          .append("; set these attributes and their mask bits");
+          .append(names_of(error.bits, nullptr))
+          .append("; set these attributes and their mask bits.");
       break;
     case Reason::kForbiddenAttributes:
       text.append("this transition does not take ")
-          .append(names_of(error.bits, false))
-          .append("; clear these mask bits");
+          .append(names_of(error.bits, nullptr))
+          .append("; clear these mask bits.");
       break;
     case Reason::kWrongCurrentState:
       text.append(
-          "cur_qp_state does not name the state that the QP is in; set it right or clear IBV_QP_CUR_STATE");
+          formatted("cur_qp_state is {}, but the QP is in {}; set it right or clear IBV_QP_CUR_STATE.",
+                    describe(given.current_state), describe(error.from)));
       break;
     case Reason::kBadValue:
-      text.append("out of range: ")
-          .append(names_of(error.bits, true))
-          .append("; give a value within the range");
+      text.append("out of range: ").append(names_of(error.bits, &given)).append(".");
       break;
   }
   return text;

@@ -25,8 +25,8 @@ struct TransitionError {
   std::uint32_t bits = 0;
 };
 
-// One sentence for the user. It names the transition, and the attributes by their IBV_QP_* names.
-std::string explain(const TransitionError& error);
+// One sentence for the user. It names the transition, the attributes by their IBV_QP_* names, and wrong values.
+std::string explain(const TransitionError& error, const QpAttributes& given);
 
 struct TransitionRule {
   bool allowed = false;

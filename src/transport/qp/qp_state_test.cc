@@ -174,7 +174,7 @@ TEST(QpState, AStateOrTypeFromOutsideTheEnumerationHasNoTransition) {
   EXPECT_FALSE(transition_rule(static_cast<QpType>(8), QpState::kReset, QpState::kInit).allowed);
   EXPECT_FALSE(transition_rule(static_cast<QpType>(8), QpState::kInit, QpState::kError).allowed);
   EXPECT_FALSE(transition_rule(QpType::kRc, static_cast<QpState>(9), QpState::kReset).allowed);
-  EXPECT_NE(explain(check_transition(QpType::kRc, QpState::kInit, attributes, kAttrState).error())
+  EXPECT_NE(explain(check_transition(QpType::kRc, QpState::kInit, attributes, kAttrState).error(), attributes)
                 .find("unknown state"),
             std::string::npos);
 }
@@ -262,35 +262,32 @@ TEST(QpState, ExplanationsNameTheTransitionAndTheAttributes) {
   const QpAttributes to_rtr = attributes_for(QpState::kInit, QpState::kReadyToReceive);
   const auto missing =
       check_transition(QpType::kUc, QpState::kInit, to_rtr, kAttrState | kAttrPath | kAttrPathMtu);
-  EXPECT_EQ(explain(missing.error()),
-            "ibv_modify_qp refused to take the UC QP from INIT to RTR: it also needs IBV_QP_RQ_PSN, "
+  EXPECT_EQ(explain(missing.error(), to_rtr),
+            "the UC QP cannot go from INIT to RTR: it also needs IBV_QP_RQ_PSN, "
             "IBV_QP_DEST_QPN; "
-            "set these attributes and their mask bits");
+            "set these attributes and their mask bits.");
 
   const auto forbidden =
       check_transition(QpType::kUd, QpState::kInit, to_rtr, kAttrState | kAttrPath | 1u << 30);
-  EXPECT_EQ(
-      explain(forbidden.error()),
-      "ibv_modify_qp refused to take the UD QP from INIT to RTR: this transition does not take IBV_QP_AV, "
-      "unknown bit 30; clear these mask bits");
+  EXPECT_EQ(explain(forbidden.error(), to_rtr),
+            "the UD QP cannot go from INIT to RTR: this transition does not take IBV_QP_AV, "
+            "unknown bit 30; clear these mask bits.");
 
   const QpAttributes to_rts = attributes_for(QpState::kReset, QpState::kReadyToSend);
   const auto none = check_transition(QpType::kRc, QpState::kReset, to_rts, kAttrState);
-  EXPECT_EQ(explain(none.error()),
-            "ibv_modify_qp refused to take the RC QP from RESET to RTS: there is no such transition; from "
+  EXPECT_EQ(explain(none.error(), to_rts),
+            "the RC QP cannot go from RESET to RTS: there is no such transition; from "
             "RESET it may "
-            "go to RESET, INIT, ERR");
+            "go to RESET, INIT, ERR.");
 
   QpAttributes to_init = attributes_for(QpState::kReset, QpState::kInit);
   to_init.port = 2;
   const auto bad = check_transition(QpType::kUd, QpState::kReset, to_init,
                                     kAttrState | kAttrPort | kAttrPKeyIndex | kAttrQKey);
-  EXPECT_EQ(explain(bad.error()),
-            "ibv_modify_qp refused to take the UD QP from RESET to INIT: out of range: IBV_QP_PORT (1); give "
-            "a value "
-            "within the range");
+  EXPECT_EQ(explain(bad.error(), to_init),
+            "the UD QP cannot go from RESET to INIT: out of range: IBV_QP_PORT is 2 (allowed: 1).");
   for (unsigned i = 0; i < 32; ++i) {  // every bit has a name
-    const std::string text = explain({.reason = Reason::kForbiddenAttributes, .bits = 1u << i});
+    const std::string text = explain({.reason = Reason::kForbiddenAttributes, .bits = 1u << i}, {});
     EXPECT_TRUE(text.find("IBV_QP_") != std::string::npos || text.find("unknown bit") != std::string::npos)
         << text;
   }

@@ -34,6 +34,49 @@ def known(kind, language="en"):
     return {topic["code"]: topic for topic in topics if topic["kind"] == kind}
 
 
+LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
+# Folders whose sentences reach the explain channel.
+SPEAKERS = ("control/client", "host", "nic", "preload", "transport/qp")
+
+
+def argument_of(text, begin):
+    """The text from `begin`, behind an opening bracket, to its closing one."""
+    depth, at = 1, begin
+    while depth and at < len(text):
+        if text[at] == '"':
+            at = LITERAL.match(text, at).end() - 1
+        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(text[at], 0)
+        at += 1
+    return text[begin:at - 1]
+
+
+def recorded_sentences():
+    """Literals in the arguments of calls that explain something; adjacent ones are one."""
+    for folder in SPEAKERS:
+        for path in sorted((SOURCE / "src" / folder).rglob("*.cc")):
+            text = path.read_text()
+            for call in re.finditer(r"\b(?:fail|lacks|explain|problem)\(", text) if not path.name.endswith("_test.cc") else ():
+                joined = re.sub(r'"\s*\n\s*"', "", argument_of(text, call.end()))
+                for sentence in LITERAL.findall(joined):
+                    if len(sentence) > 14 and " " in sentence:
+                        yield path.name, re.sub(r"\{:[^}]*\}", "{}", sentence)
+
+
+class Translation(unittest.TestCase):
+    def test_no_sentence_is_missing(self):
+        table = (SOURCE / "src/tools/explain/chinese_sentences.cc").read_text()
+        pairs = ["".join(LITERAL.findall(pair)) for pair in re.findall(r'\{((?:\s*"(?:[^"\\]|\\.)*")+),', table)]
+        sentences = list(recorded_sentences())
+        self.assertGreater(len(sentences), 150)
+        for file, sentence in sentences:
+            self.assertTrue(any(sentence in pair for pair in pairs), f"{file}: {sentence}")
+
+    def test_values_keep_their_places(self):
+        table = (SOURCE / "src/tools/explain/chinese_sentences.cc").read_text()
+        for english, chinese in re.findall(r'\{((?:\s*"(?:[^"\\]|\\.)*")+),((?:\s*"(?:[^"\\]|\\.)*")+)\}', table):
+            self.assertEqual(english.count("{}"), len(re.findall(r"\{\d?\}", chinese)), english)
+
+
 class Catalogue(unittest.TestCase):
     def test_every_completion_status(self):
         library = ctypes.CDLL("libibverbs.so.1")

@@ -2,6 +2,7 @@
 // wr_id, and the QPNs of both ends. failures_test.py compares it with the output of `rrdma explain`. Plain
 // libibverbs. Argument: the GID index; then the names of the ways, or none for all.
 #include <infiniband/verbs.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -156,7 +157,8 @@ struct End {
   ibv_qp* qp;
 };
 
-enum class Where : std::uint8_t { kHere, kThere };  // the side whose completion fails
+// The side whose completion fails; nowhere: the way itself waits for what it provokes.
+enum class Where : std::uint8_t { kHere, kThere, kNowhere };
 
 struct Way {
   const char* name;
@@ -248,6 +250,45 @@ const Way kWays[] = {
        for (int i = 0; i < 3; ++i) here.post(here.request(IBV_WR_RDMA_WRITE), 64, good_key(here));
        here.receive(79, 64, good_key(here));
      }},
+    {"read-past-the-end",
+     {},
+     Where::kHere,
+     [](const End& here, const End&) {
+       ibv_send_wr wanted = here.request(IBV_WR_RDMA_READ);
+       wanted.wr.rdma.remote_addr = reinterpret_cast<std::uint64_t>(here.device.memory.data()) + 65500;
+       here.post(wanted, 100, good_key(here));
+     }},
+    {"local-past-the-end",
+     {},
+     Where::kHere,
+     [](const End& here, const End&) { here.post(here.request(IBV_WR_RDMA_WRITE), 65537, good_key(here)); }},
+    {"wrong-state",
+     {},
+     Where::kNowhere,
+     [](const End& here, const End&) {
+       End unready(here.device);
+       ibv_send_wr wanted = unready.request(IBV_WR_SEND);
+       ibv_send_wr* bad = nullptr;
+       if (ibv_post_send(unready.qp, &wanted, &bad) != EINVAL) give_up("a QP in RESET takes requests");
+     }},
+    {"full-queue",
+     {},
+     Where::kNowhere,
+     [](const End& here, const End&) {
+       // Without polls, the completions of 8 requests at a time fill a queue of 16.
+       ibv_async_event event{};
+       for (int round = 0; round < 8; ++round) {
+         ibv_sge sge{reinterpret_cast<std::uint64_t>(here.device.memory.data()), 8, good_key(here)};
+         ibv_send_wr wanted = here.request(IBV_WR_RDMA_WRITE), *bad = nullptr;
+         wanted.sg_list = &sge;
+         wanted.num_sge = 1;
+         for (int i = 0; i < 8; ++i) (void)ibv_post_send(here.qp, &wanted, &bad);
+         usleep(50'000);
+       }
+       must(ibv_get_async_event(here.device.context, &event), "ibv_get_async_event");
+       if (event.event_type != IBV_EVENT_CQ_ERR) give_up("the queue is not full");
+       ibv_ack_async_event(&event);
+     }},
     {"peer-silent",
      {.retry_count = 2, .nobody = true},
      Where::kHere,
@@ -267,6 +308,10 @@ void run(Device& device, const Way& way) {
   here.connect(there, way.tuning);
   if (!way.tuning.nobody && !way.tuning.foreign) there.connect(here, way.tuning);
   way.provoke(here, there);
+  if (way.where == Where::kNowhere) {
+    std::printf("%s 0 0 0 %u %u\n", way.name, here.qp->qp_num, there.qp->qp_num);
+    return;
+  }
   const End& failing = way.where == Where::kHere ? here : there;
   const End& other = way.where == Where::kHere ? there : here;
   const ibv_wc completion = failing.failure();

@@ -2,12 +2,14 @@
 # that can be provoked. Arguments: the command, the program that provokes them.
 import os
 import pathlib
+import pty
 import re
 import subprocess
 import sys
 import unittest
 
 import command
+import servers
 import surroundings
 from command import RRDMA, run, run_json
 
@@ -25,6 +27,8 @@ WAYS = {
     "message-too-long": (9, "send", SEND, 32, 3000, 1, "NAK: invalid request", "receives"),
     "bad-rkey": (10, "send", RDMA_WRITE, 33, 3000, 2, "NAK: remote access error", "rkey"),
     "not-writable": (10, "send", RDMA_WRITE, 33, 64, 2, "NAK: remote access error", "rkey"),
+    "read-past-the-end": (10, "send", RDMA_READ, 33, 100, 2, "NAK: remote access error", "rkey"),
+    "local-past-the-end": (4, "send", RDMA_WRITE, 3, 65537, None, "run 1 bytes past the end of MR", "sg_list"),
     "peer-cannot-receive": (11, "send", SEND, 34, 64, 3, "NAK: remote operational error", "receive"),
     "peer-silent": (12, "send", SEND, 36, 64, None, "did not acknowledge", "doctor"),
     "peer-not-ready": (13, "send", SEND, 35, 64, 1, "no receive request posted", "receives"),
@@ -115,6 +119,31 @@ class EveryStatus(unittest.TestCase):
         self.assertEqual((failure["status"], failure["cause"], failure["length"], failure["answer"]["code"]), (10, 68, 64, 2))
         self.assertIn("does not grant this kind of access", said["sentence"])
         self.assertIn("IBV_ACCESS_REMOTE_WRITE", said["sentence"])
+        self.assertIn("has the rights REMOTE_READ, and the request needs REMOTE_WRITE", said["sentence"])
+        self.assertEqual(failure["region"]["length"], 65536)
+
+    def test_the_region_beside_the_address(self):
+        for way, words in (("read-past-the-end", r"bytes \[\+65500, \+65600\) run 64 bytes past the end of MR 0x[0-9a-f]{8} \(65536 bytes at 0x"),
+                           ("bad-rkey", r"the address lies in MR (0x[0-9a-f]{8}) \(65536 bytes at 0x[0-9a-f]+\), whose rkey is \1, not 0x")):
+            _, pid = provoke(way)
+            (refused,) = [s for s in failures(pid) if s["failure"]["kind"] == "refused"]
+            self.assertRegex(refused["sentence"], words)
+            # The sender's end names what the other end knows.
+            (failed,) = [s for s in failures(pid) if s["failure"]["kind"] == "send"]
+            self.assertEqual(run_json("explain", "--json", "--pid", pid)[0]["sentences"][0].get("other_end", {}).get("sentence")
+                             or run_json("explain", "--json", "--pid", pid)[0]["sentences"][1]["other_end"]["sentence"], refused["sentence"])
+            self.assertIn("The other end (failures, process", run("explain", "--pid", pid)[0])
+            self.assertIn("NAK", failed["sentence"])
+
+    def test_chinese_is_whole(self):
+        for way in WAYS:
+            _, pid = provoke(way)
+            shown, _ = run("explain", "--pid", pid, "--lang", "zh")
+            told = [line for line in shown.splitlines() if re.match(r"  \d\d:\d\d:\d\d", line)]
+            self.assertTrue(told)
+            for line in told:
+                self.assertRegex(line, r"[\u4e00-\u9fff]")
+            self.assertNotRegex(shown, r"[a-z]+ [a-z]+ [a-z]+ [a-z]+ [a-z]+", way)
 
     def test_on_standard_error(self):
         done = subprocess.run([RRDMA, "run", "--log", "error", "--", FAILURES, "1", "bad-rkey"], capture_output=True, text=True, timeout=60)
@@ -125,6 +154,122 @@ class EveryStatus(unittest.TestCase):
         _, second = provoke("bad-lkey")
         shown, _ = run("explain")
         self.assertLess(shown.index(f"failures, process {second}"), shown.index(f"failures, process {first}"))
+
+
+class RefusedCalls(unittest.TestCase):
+    def sentences(self, pid, *words):
+        (process,) = run_json("explain", "--json", "--pid", pid, *words)
+        return " ".join(said["sentence"] for said in process["sentences"])
+
+    def test_values(self):
+        seen, pid = provoke("wrong-state")
+        self.assertRegex(self.sentences(pid), r"QP 0x[0-9a-f]{6} is in state RESET: sends need RTS\.")
+        self.assertRegex(self.sentences(pid, "--lang", "zh"), r"QP 0x[0-9a-f]{6} 处于 RESET 状态：发送需要 RTS。")
+        seen, pid = provoke("full-queue")
+        self.assertIn("a completion queue of 16 entries overflowed", self.sentences(pid))
+        self.assertIn("16 项的完成队列溢出", self.sentences(pid, "--lang", "zh"))
+
+    def test_mtu(self):
+        words = [RRDMA, "run", "--", "ibv_rc_pingpong", "-g", "1", "-m", "4096", "-p", "18633"]
+        before = servers.open_ports()
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(process.kill)
+        servers.await_server(process, before, words)
+        client = subprocess.Popen([*words, "localhost"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(client.kill)
+        surroundings.wait_for(lambda: process.poll() is not None)
+        said = self.sentences(process.pid)
+        self.assertIn("path_mtu is 4096, larger than active_mtu 1024 (eth0 has an MTU of 1500 bytes); use IBV_MTU_1024 or less", said)
+
+
+class WrongGidIndex(unittest.TestCase):
+    def told(self, *words):
+        process = subprocess.Popen([RRDMA, "run", "--", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process.wait(60)
+        (seen,) = run_json("explain", "--json", "--pid", process.pid)
+        return " ".join(said["sentence"] for said in seen["sentences"]), process.pid
+
+    def test_program_with_its_own_choice(self):
+        sentence, pid = self.told(FAILURES, "7", "bad-lkey")
+        self.assertIn("GID index 7 is empty on rrdma0; use 1 (10.9.0.1).", sentence)
+        self.assertIn("sgid_index 7 is empty on rrdma0; use ", sentence)
+        self.assertIn("rrdma0 的 GID 索引 7 为空；请用 1（10.9.0.1）。", run("explain", "--pid", pid, "--lang", "zh")[0])
+
+    def test_perftest(self):
+        words = ["ib_write_bw", "-x", "9", "-d", "rrdma0", "-p", "18634"]
+        before = servers.open_ports()
+        server = subprocess.Popen([RRDMA, "run", "--", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(server.kill)
+        servers.await_server(server, before, words)
+        sentence, _ = self.told(*words, "10.9.0.1")
+        self.assertIn("GID index 9 is empty on rrdma0; use 1 (10.9.0.1).", sentence)
+
+    def test_a_search_of_the_table_is_no_mistake(self):
+        self.assertEqual(subprocess.run([RRDMA, "run", "--explain", "--", "ibv_devinfo", "-v"], capture_output=True, text=True, timeout=60).stderr, "")
+
+
+class KilledPeer(unittest.TestCase):
+    def test_pid_program_and_fate(self):
+        for link in ("shm", "udp"):
+            with self.subTest(link):
+                server = subprocess.Popen([RRDMA, "run", "--link", link, "--", "ib_write_bw", "-D", "30", "-x", "1", "-p", "18610"],
+                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                surroundings.wait_for(lambda: subprocess.run(["ss", "-Hltn", "sport = :18610"], capture_output=True, text=True).stdout)
+                client = subprocess.Popen([RRDMA, "run", "--link", link, "--", "ib_write_bw", "-D", "30", "-x", "1", "-u", "12", "-p", "18610", "10.9.0.1"],
+                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+                def flowing():
+                    qps = [qp for p in run_json("stat", "--json")["processes"] if p["pid"] == client.pid for qp in p["queue_pairs"]]
+                    return any(qp["state"] == "RTS" for qp in qps)
+                surroundings.wait_for(flowing)
+                server.kill()
+                server.wait(30)
+                client.wait(60)
+                (seen,) = run_json("explain", "--json", "--pid", client.pid)
+                told = f"process {server.pid} (ib_write_bw), which"
+                self.assertTrue(any(said["call"] == "peer" and told in said["sentence"] for said in seen["sentences"]), seen)
+                (failed,) = [said for said in seen["sentences"] if said.get("failure", {}).get("kind") == "send"]
+                self.assertIn(f"the peer was process {server.pid} (ib_write_bw), which was killed or crashed", failed["sentence"])
+                self.assertEqual(failed["failure"]["peer_process"], {"pid": server.pid, "program": "ib_write_bw", "fate": "killed"})
+
+
+class TheEndOfAProgram(unittest.TestCase):
+    """One line on standard error, only if asked or on a terminal."""
+
+    def error_of(self, *options, way="bad-rkey", environment=None):
+        done = subprocess.run([RRDMA, "run", *options, "--", FAILURES, "1", way], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, **(environment or {})})
+        self.assertNotIn("rrdma:", done.stdout)
+        return done.stderr
+
+    def on_a_terminal(self, *options):
+        master, slave = pty.openpty()
+        process = subprocess.Popen([RRDMA, "run", *options, "--", FAILURES, "1", "bad-rkey"], stdout=subprocess.PIPE, stderr=slave)
+        os.close(slave)
+        process.communicate(timeout=60)
+        os.set_blocking(master, False)
+        try:
+            return os.read(master, 4096).decode(), process.pid
+        except (BlockingIOError, OSError):
+            return "", process.pid
+        finally:
+            os.close(master)
+
+    def test_asked_for(self):
+        self.assertRegex(self.error_of("--explain"), r"^rrdma: 1 request failed, 1 request of a peer refused: .* remote access error\. "
+                         r"See `rrdma explain --pid \d+`\.\n$")
+
+    def test_on_a_terminal(self):
+        text, pid = self.on_a_terminal()
+        self.assertEqual(text.count("\n"), 1, text)
+        self.assertIn(f"See `rrdma explain --pid {pid}`.", text)
+        self.assertEqual(self.on_a_terminal("--quiet")[0], "")
+
+    def test_silence(self):
+        self.assertEqual(self.error_of(), "")
+        self.assertEqual(self.error_of("--quiet"), "")
+        done = subprocess.run([RRDMA, "run", "--explain", "--", "ibv_devinfo"], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
 class Refusals(unittest.TestCase):

@@ -36,6 +36,9 @@ struct Context : verbs_context {
   std::uint16_t device_number = 0;
   std::unique_ptr<AsyncEvents> async_events;
   std::unique_ptr<PortWatch> port_watch;
+  std::atomic<std::uint32_t> gids_searched{
+      0};                                // entries of the table that were asked for one after the other
+  std::atomic<int> empty_gid_asked{-1};  // the last index that the program chose and that was empty
   OwnedFd command_file;  // stands in for the kernel's command descriptor, which programs duplicate
 
   [[nodiscard]] bool forked() const { return runtime->forked(); }

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/format.h"
+#include "host/addresses/lid.h"
 #include "host/clock.h"
 #include "host/explain.h"
-#include "host/lid.h"
 #include "preload/verbs/device/context.h"
 #include "preload/verbs/device/device_attributes.h"
 #include "preload/verbs/device/device_list.h"
@@ -104,7 +105,8 @@ int query_device_ex(ibv_context* abi, const ibv_query_device_ex_input* input, ib
 int query_port(ibv_context* abi, std::uint8_t port, ibv_port_attr* attr, std::size_t size) {
   if (const int error = inject("ibv_query_port", abi); error != 0) return error;
   if (port != kPort)
-    return host::fail(EINVAL, "ibv_query_port", "port_num is not 1, and the device has one port.");
+    return host::fail(EINVAL, "ibv_query_port",
+                      formatted("port_num is {}, and the device has one port, number 1.", port));
   const Context& context = own(abi);
   const host::PortStatus status = context.nic_device->port();
   ibv_port_attr full{};

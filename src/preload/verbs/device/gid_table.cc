@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/format.h"
+#include "host/addresses/gid_choice.h"
 #include "host/explain.h"
 #include "preload/verbs/device/context.h"
 #include "preload/verbs/device/device_attributes.h"
@@ -19,7 +21,8 @@ namespace rrdma::verbs {
 namespace {
 
 int check_port(std::string_view call, std::uint32_t port) {
-  return port == kPort ? 0 : host::fail(EINVAL, call, "port_num is not 1, and the device has one port.");
+  if (port == kPort) return 0;
+  return host::fail(EINVAL, call, formatted("port_num is {}, and the device has one port, number 1.", port));
 }
 
 // The values of ibv_query_gid_type in the private header of libibverbs.
@@ -33,11 +36,30 @@ void fill_entry(const host::Device& device, const host::GidEntry& entry, ibv_gid
   out.ndev_ifindex = device.identity().interface_index;
 }
 
+std::string beyond_table(std::int64_t index, const host::Device& device) {
+  return formatted("GID index {} is beyond the table of {} entries on {}; {}.", index, kGidTableLength,
+                   device.identity().name, host::usable_gids_text(device.gids(), {}));
+}
+
 bool find_gid(const host::Device& device, std::uint32_t index, host::GidEntry& out) {
   const auto gids = device.gids();
   if (index >= gids.size() || !gids[index].valid) return false;
   out = gids[index];
   return true;
+}
+
+// Programs search the table from its beginning. One that asks for an entry without the entry before it was given an
+// index, and an empty one is a mistake.
+void note_choice(std::string_view call, Context& context, std::uint32_t index, bool found) {
+  if (index <= context.gids_searched) {
+    if (index == context.gids_searched) context.gids_searched = index + 1;
+    return;
+  }
+  if (found) return;
+  context.empty_gid_asked = static_cast<int>(index);
+  host::explain(host::Severity::kInfo, call,
+                formatted("GID index {} is empty on {}; {}.", index, context.nic_device->identity().name,
+                          host::usable_gids_text(context.nic_device->gids(), {})));
 }
 
 }  // namespace
@@ -65,12 +87,14 @@ RRDMA_VERBS int ibv_query_gid(ibv_context* context, std::uint8_t port, int index
   if (inject("ibv_query_gid", context) != 0) return -1;
   if (check_port("ibv_query_gid", port) != 0) return -1;
   if (index < 0 || index >= kGidTableLength) {
-    host::fail(EINVAL, "ibv_query_gid", "the index is beyond the GID table (gid_tbl_len of ibv_query_port).");
+    host::fail(EINVAL, "ibv_query_gid", beyond_table(index, *own(context).nic_device));
     return -1;
   }
   // An empty entry is all zero, not an error.
   host::GidEntry entry;
-  if (!find_gid(*own(context).nic_device, static_cast<std::uint32_t>(index), entry)) entry = {};
+  const bool found = find_gid(*own(context).nic_device, static_cast<std::uint32_t>(index), entry);
+  if (!found) entry = {};
+  note_choice("ibv_query_gid", own(context), static_cast<std::uint32_t>(index), found);
   std::memcpy(gid->raw, entry.gid.octets.data(), sizeof gid->raw);
   return 0;
 }
@@ -85,12 +109,15 @@ RRDMA_VERBS int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, std:
   if (const int error = inject(kCall, context); error != 0) return error;
   if (const int error = check_port(kCall, port); error != 0) return error;
   if (flags != 0) return host::fail(EINVAL, kCall, "flags is reserved and must be 0.");
-  if (index >= kGidTableLength) return host::fail(EINVAL, kCall, "gid_index is beyond the GID table.");
+  if (index >= kGidTableLength)
+    return host::fail(EINVAL, kCall, beyond_table(index, *own(context).nic_device));
   host::GidEntry found;
   if (!find_gid(*own(context).nic_device, index, found)) {
-    errno = ENODATA;  // not explained: programs search the table with this call
+    note_choice(kCall, own(context), index, false);
+    errno = ENODATA;
     return ENODATA;
   }
+  note_choice(kCall, own(context), index, true);
   ibv_gid_entry full{};
   fill_entry(*own(context).nic_device, found, full);
   std::memset(entry, 0, entry_size);
@@ -130,8 +157,7 @@ int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned index, 
   host::GidEntry entry;
   if (check_port("ibv_query_gid_type", port) != 0) return -1;
   if (index >= kGidTableLength) {
-    host::fail(EINVAL, "ibv_query_gid_type",
-               "the index is beyond the GID table (gid_tbl_len of ibv_query_port).");
+    host::fail(EINVAL, "ibv_query_gid_type", beyond_table(index, *own(context).nic_device));
     return -1;
   }
   // sysfs has no type for an empty entry, which reads as the first value.

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "base/format.h"
 #include "host/explain.h"
 #include "preload/verbs/device/limits.h"
 #include "preload/verbs/memory/memory_region.h"
@@ -55,7 +56,9 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) {
     return nullptr;
   }
   if (attr->length > kDeviceMemoryMax) {
-    host::fail(ENOMEM, kCall, "the length is more than max_dm_size of ibv_query_device_ex.");
+    host::fail(ENOMEM, kCall,
+               formatted("the length is {}, more than max_dm_size of ibv_query_device_ex ({}).", attr->length,
+                         kDeviceMemoryMax));
     return nullptr;
   }
   void* data = mmap(nullptr, attr->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -6,8 +6,10 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/format.h"
+#include "host/addresses/gid_choice.h"
+#include "host/addresses/lid.h"
 #include "host/explain.h"
-#include "host/lid.h"
 #include "preload/verbs/device/device_attributes.h"
 #include "preload/verbs/device/gid_table.h"
 #include "preload/verbs/device/limits.h"
@@ -24,10 +26,21 @@ namespace {
 int complete_from_lid(const char* call, const Context& context, const ibv_ah_attr& attr,
                       nic::PathRequest& request) {
   if (!context.runtime->settings().lid) {
-    return host::fail(EINVAL, call,
-                      "the address has is_global = 0, but RoCE addresses are GIDs: set is_global = 1, "
-                      "grh.dgid and grh.sgid_index (with programs, choose a GID index: -g, -x or "
-                      "--gid-index). Programs that know LIDs only: start both ends with `rrdma run --lid`.");
+    const int asked = context.empty_gid_asked;
+    if (asked >= 0) {
+      return host::fail(
+          EINVAL, call,
+          formatted("the address has is_global = 0, but RoCE addresses are GIDs. The program asked for "
+                    "GID index {}, which is empty; {}.",
+                    asked, host::usable_gids_text(context.nic_device->gids(), {})));
+    }
+    return host::fail(
+        EINVAL, call,
+        formatted(
+            "the address has is_global = 0, but RoCE addresses are GIDs: set is_global = 1, grh.dgid and "
+            "grh.sgid_index. With programs, choose a GID index (-g, -x or --gid-index): {}. Programs that "
+            "know LIDs only: start both ends with `rrdma run --lid`.",
+            host::usable_gids_text(context.nic_device->gids(), {})));
   }
   const host::Device& device = *context.nic_device;
   const auto route = host::route_by_lid(device.gids(), device.identity().interface, attr.dlid);
@@ -50,11 +63,16 @@ void take_grh(const ibv_global_route& grh, nic::PathRequest& request) {
 int path_request_of(const char* call, const Context& context, const ibv_ah_attr& attr,
                     nic::PathRequest& request) {
   if (attr.port_num != kPort)
-    return host::fail(EINVAL, call, "port_num of the address is not 1, and the device has one port.");
+    return host::fail(
+        EINVAL, call,
+        formatted("port_num of the address is {}, and the device has one port, number 1.", attr.port_num));
   request.service_level = attr.sl;
   if (attr.is_global == 0) return complete_from_lid(call, context, attr, request);
   if (attr.grh.sgid_index >= kGidTableLength)
-    return host::fail(EINVAL, call, "sgid_index is beyond the GID table (gid_tbl_len of ibv_query_port).");
+    return host::fail(EINVAL, call,
+                      formatted("sgid_index {} is beyond the GID table of {} entries; {}.",
+                                attr.grh.sgid_index, kGidTableLength,
+                                host::usable_gids_text(context.nic_device->gids(), gid_of(attr.grh.dgid))));
   take_grh(attr.grh, request);
   return 0;
 }
@@ -94,7 +112,7 @@ bool read_route(const ibv_grh& grh, Route& route) {
   return true;
 }
 
-// Without a GRH a LID names the destination, and ours is 0 (but see host/lid.h). librdmacm means this port
+// Without a GRH a LID names the destination, and ours is 0 (but see host/addresses/lid.h). librdmacm means this port
 // when it sends there (datagram rsockets do). From other callers it is a forgotten GRH, which must be
 // refused.
 bool names_itself(const ibv_ah_attr& attr, const void* caller) {

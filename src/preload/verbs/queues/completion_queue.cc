@@ -11,6 +11,7 @@
 #include <mutex>
 #include <new>
 
+#include "base/format.h"
 #include "base/raw_syscall.h"
 #include "host/clock.h"
 #include "host/explain.h"
@@ -23,6 +24,11 @@
 
 namespace rrdma::verbs {
 namespace {
+
+std::string entries_text(const ibv_context* context, std::int64_t wanted) {
+  return formatted("cqe is {}, but must be between 1 and max_cqe of ibv_query_device ({}).", wanted,
+                   limit_of(context, "max_cqe", kCqeMax));
+}
 
 // The capacity of a queue, which `cqe` reports. No adapter has a ring of one entry, and programs with two
 // queues on one channel rely on that. An event of one queue makes them poll the other, and they poll the
@@ -76,10 +82,12 @@ void Cq::on_completion(objects::CompletionQueue&) {
   notifications->descriptor.raise();
 }
 
-void Cq::on_overflow(objects::CompletionQueue&) {
-  host::explain(host::Severity::kError, "ibv_poll_cq",
-                "a completion queue overflowed and is lost: create it with as many entries as all its work "
-                "queues together, or poll more often.");
+void Cq::on_overflow(objects::CompletionQueue& full) {
+  host::explain(
+      host::Severity::kError, "ibv_poll_cq",
+      formatted("a completion queue of {} entries overflowed and is lost: create it with as many entries as "
+                "all its work queues together, or poll more often.",
+                full.capacity()));
   ibv_async_event event{};
   event.element.cq = abi();
   event.event_type = IBV_EVENT_CQ_ERR;
@@ -93,11 +101,14 @@ Cq* create_cq(const char* call, ibv_context* context, const CqForm& form) {
     return nullptr;
   }
   if (form.entries < 1 || static_cast<std::uint32_t>(form.entries) > limit_of(context, "max_cqe", kCqeMax)) {
-    host::fail(EINVAL, call, "cqe must be between 1 and max_cqe of ibv_query_device.");
+    host::fail(EINVAL, call, entries_text(context, form.entries));
     return nullptr;
   }
   if (form.vector < 0 || form.vector >= context->num_comp_vectors) {
-    host::fail(EINVAL, call, "comp_vector must be less than num_comp_vectors of the context.");
+    host::fail(
+        EINVAL, call,
+        formatted("comp_vector is {}, but must be between 0 and {} (num_comp_vectors of the context is {}).",
+                  form.vector, context->num_comp_vectors - 1, context->num_comp_vectors));
     return nullptr;
   }
   if (form.channel != nullptr && check_argument(call, form.channel, context) != 0) return nullptr;
@@ -188,7 +199,7 @@ RRDMA_VERBS int ibv_resize_cq(ibv_cq* abi, int cqe) {
   Cq& cq = own(abi);
   if (cq.runtime.forked()) return refuse_forked(kCall);
   if (cqe < 1 || static_cast<std::uint32_t>(cqe) > limit_of(abi->context, "max_cqe", kCqeMax)) {
-    return host::fail(EINVAL, kCall, "cqe must be between 1 and max_cqe of ibv_query_device.");
+    return host::fail(EINVAL, kCall, entries_text(abi->context, cqe));
   }
   const std::lock_guard producers(cq.all_lanes);
   std::lock_guard consumer(cq.consumer);

@@ -58,13 +58,15 @@ int check_form(const char* call, const ibv_qp_init_attr_ex& attr) {
   if (cap.max_send_wr > depth || cap.max_recv_wr > depth) {
     return host::fail(
         EINVAL, call,
-        formatted("max_send_wr or max_recv_wr is more than max_qp_wr of ibv_query_device ({}).", depth));
+        formatted("max_send_wr is {} and max_recv_wr {}, but max_qp_wr of ibv_query_device is {}.",
+                  cap.max_send_wr, cap.max_recv_wr, depth));
   }
   const std::uint32_t pieces = limit_of(attr.pd->context, "max_sge", kSgeMax);
   if (cap.max_send_sge > pieces || cap.max_recv_sge > pieces) {
     return host::fail(
         EINVAL, call,
-        formatted("max_send_sge or max_recv_sge is more than max_sge of ibv_query_device ({}).", pieces));
+        formatted("max_send_sge is {} and max_recv_sge {}, but max_sge of ibv_query_device is {}.",
+                  cap.max_send_sge, cap.max_recv_sge, pieces));
   }
   if (cap.max_inline_data > kInlineMax) return refuse_inline(call);
   return 0;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/format.h"
 #include "host/clock.h"
 #include "host/explain.h"
 #include "preload/verbs/device/limits.h"
@@ -22,17 +23,29 @@ namespace {
 
 constexpr const char* kModify = "ibv_modify_qp";
 
+unsigned octets_of(unsigned mtu_code) { return 128u << mtu_code; }
+
+std::string large_mtu_text(const host::Device& device, const host::PortStatus& port, ibv_mtu wanted) {
+  return formatted(
+      "path_mtu is {}, larger than active_mtu {} ({} has an MTU of {} bytes); use IBV_MTU_{} or less, or "
+      "raise the MTU of "
+      "both interfaces.",
+      octets_of(wanted), octets_of(port.mtu_code), device.identity().interface, port.interface_mtu,
+      octets_of(port.mtu_code));
+}
+
 // Checks that the state table lacks: the port's own limits.
 int check_port_limits(const Context& context, const ibv_qp_attr& attr, int mask) {
   if ((mask & IBV_QP_PORT) != 0 && attr.port_num != kPort)
-    return host::fail(EINVAL, kModify, "port_num is not 1, and the device has one port.");
+    return host::fail(EINVAL, kModify,
+                      formatted("port_num is {}, and the device has one port, number 1.", attr.port_num));
   if ((mask & IBV_QP_PKEY_INDEX) != 0 && attr.pkey_index != 0)
-    return host::fail(EINVAL, kModify, "pkey_index is not 0, and the table has one entry.");
-  if ((mask & IBV_QP_PATH_MTU) != 0 &&
-      attr.path_mtu > static_cast<ibv_mtu>(context.nic_device->port().mtu_code)) {
-    return host::fail(
-        EINVAL, kModify,
-        "path_mtu is larger than active_mtu of ibv_query_port: the interface's MTU allows no more.");
+    return host::fail(EINVAL, kModify,
+                      formatted("pkey_index is {}, and the table has one entry, index 0.", attr.pkey_index));
+  const host::PortStatus port = context.nic_device->port();
+  if ((mask & IBV_QP_PATH_MTU) != 0 && attr.path_mtu > static_cast<ibv_mtu>(port.mtu_code) &&
+      attr.path_mtu <= IBV_MTU_4096) {
+    return host::fail(EINVAL, kModify, large_mtu_text(*context.nic_device, port, attr.path_mtu));
   }
   constexpr int kNotOffered = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE | IBV_QP_RATE_LIMIT | IBV_QP_CAP;
   if ((mask & kNotOffered) != 0) {
@@ -66,7 +79,7 @@ int modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
     std::lock_guard lock(qp.lane->mutex());
     if (auto checked = transport::check_transition(qp.engine_qp->type, qp.engine_qp->state, to, bits);
         !checked) {
-      return host::fail(EINVAL, kModify, transport::explain(checked.error()));
+      return host::fail(EINVAL, kModify, transport::explain(checked.error(), to));
     }
   }
   if ((mask & IBV_QP_AV) != 0) {
@@ -76,7 +89,7 @@ int modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
   qp.lane->send_held();
   const Instant now = host::now();
   if (auto changed = qp.lane->engine().modify_qp(*qp.engine_qp, to, bits, now); !changed) {
-    return host::fail(EINVAL, kModify, transport::explain(changed.error()));
+    return host::fail(EINVAL, kModify, transport::explain(changed.error(), to));
   }
   if ((mask & IBV_QP_AV) != 0) {
     qp.address = attr.ah_attr;

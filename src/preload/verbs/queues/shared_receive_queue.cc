@@ -4,6 +4,7 @@
 #include <mutex>
 #include <new>
 
+#include "base/format.h"
 #include "host/explain.h"
 #include "preload/verbs/device/limits.h"
 #include "preload/verbs/object_validity.h"
@@ -17,12 +18,21 @@ namespace {
 
 std::atomic<std::uint32_t> next_number{1};
 
+std::string depth_text(std::uint32_t wanted) {
+  return formatted("max_wr is {}, but must be between 1 and max_srq_wr of ibv_query_device ({}).", wanted,
+                   kQueueDepthMax);
+}
+
 int check_capacity(const char* call, const ibv_context* context, const ibv_srq_attr& attr) {
   if (attr.max_wr < 1 || attr.max_wr > kQueueDepthMax) {
-    return host::fail(EINVAL, call, "max_wr must be between 1 and max_srq_wr of ibv_query_device.");
+    return host::fail(EINVAL, call, depth_text(attr.max_wr));
   }
-  if (attr.max_sge > limit_of(context, "max_sge", kSgeMax))
-    return host::fail(EINVAL, call, "max_sge is more than max_srq_sge of ibv_query_device.");
+  const std::uint32_t pieces = limit_of(context, "max_sge", kSgeMax);
+  if (attr.max_sge > pieces) {
+    return host::fail(
+        EINVAL, call,
+        formatted("max_sge is {}, more than max_srq_sge of ibv_query_device ({}).", attr.max_sge, pieces));
+  }
   return 0;
 }
 
@@ -115,11 +125,14 @@ int post_srq_recv(ibv_srq* abi, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   for (; wr != nullptr; wr = wr->next) {
     if (wr->num_sge < 0 || static_cast<std::uint32_t>(wr->num_sge) > srq.queue.sge_max()) {
       error = host::fail(EINVAL, "ibv_post_srq_recv",
-                         "the request has more scatter elements than max_sge of the queue.");
+                         formatted("the request has {} scatter elements, and max_sge of the queue is {}.",
+                                   wr->num_sge, srq.queue.sge_max()));
       break;
     }
     if (!srq.queue.post(wr->wr_id, list_of(wr->sg_list, wr->num_sge))) {
-      error = host::fail(ENOMEM, "ibv_post_srq_recv", "the shared receive queue is full.");
+      error = host::fail(ENOMEM, "ibv_post_srq_recv",
+                         formatted("the shared receive queue is full: it holds {} requests (max_wr).",
+                                   srq.queue.capacity()));
       break;
     }
   }
@@ -155,12 +168,14 @@ RRDMA_VERBS int ibv_modify_srq(ibv_srq* abi, ibv_srq_attr* attr, int mask) {
   std::uint32_t capacity = srq.queue.capacity();
   if ((mask & IBV_SRQ_MAX_WR) != 0) {
     if (attr->max_wr < 1 || attr->max_wr > kQueueDepthMax) {
-      return host::fail(EINVAL, kCall, "max_wr must be between 1 and max_srq_wr of ibv_query_device.");
+      return host::fail(EINVAL, kCall, depth_text(attr->max_wr));
     }
     capacity = attr->max_wr;
   }
   if ((mask & IBV_SRQ_LIMIT) != 0 && attr->srq_limit > capacity) {
-    return host::fail(EINVAL, kCall, "srq_limit is more than the queue can hold.");
+    return host::fail(EINVAL, kCall,
+                      formatted("srq_limit is {}, more than the {} requests that the queue holds.",
+                                attr->srq_limit, capacity));
   }
   if ((mask & IBV_SRQ_MAX_WR) != 0 && !srq.queue.resize(attr->max_wr)) {
     return host::fail(EINVAL, kCall, "more requests wait in the queue than would fit.");

@@ -225,12 +225,12 @@ int post_all(Qp& qp) {
   std::lock_guard lock(qp.lane->mutex());
   const objects::SendQueue& queue = qp.engine_qp->send_queue;
   if (queue.capacity() - (queue.tail() - queue.head()) < qp.staged)
-    return kept.set(refuse_post(kCall, transport::PostError::kQueueFull));
+    return kept.set(refuse_post(kCall, qp, transport::PostError::kQueueFull));
   const Instant now = qp.lane->now();
   int error = 0;
   for (std::uint32_t i = 0; i < qp.staged && error == 0; ++i) {
     if (const auto refused = post_staged(qp, i, now); refused != transport::PostError::kNone)
-      error = refuse_post(kCall, refused);
+      error = refuse_post(kCall, qp, refused);
   }
   qp.lane->transmit_posted(*qp.engine_qp, now);
   return error == 0 ? 0 : kept.set(error);

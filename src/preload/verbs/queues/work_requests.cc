@@ -1,7 +1,9 @@
 #include "preload/verbs/queues/work_requests.h"
 
 #include <mutex>
+#include <string>
 
+#include "base/format.h"
 #include "host/clock.h"
 #include "host/explain.h"
 #include "preload/verbs/device/limits.h"
@@ -84,9 +86,48 @@ objects::BindRequest bind_request_of(ibv_mw* mw, const ibv_mw_bind_info& info) {
           info.addr, info.length, info.mw_access_flags & ~unsigned{IBV_ACCESS_LOCAL_WRITE}};
 }
 
-int refuse_post(const char* call, PostError error) {
+namespace {
+
+std::string post_error_text(const Qp& qp, PostError error, bool receives) {
+  const std::uint32_t qpn = qp.qp_base.qp_num;
+  const transport::QueuePair& engine = *qp.engine_qp;
+  switch (error) {
+    case PostError::kQueueFull:
+      return formatted(
+          "the {} queue of QP {:#08x} is full: it holds {} requests. Poll completions before posting more, "
+          "or "
+          "create the QP with a larger {}.",
+          receives ? "receive" : "send", qpn, receives ? qp.cap.max_recv_wr : qp.cap.max_send_wr,
+          receives ? "max_recv_wr" : "max_send_wr");
+    case PostError::kWrongState:
+      return formatted("QP {:#08x} is in state {}: {}.", qpn, transport::describe(engine.state),
+                       receives ? "receives need INIT or later" : "sends need RTS");
+    case PostError::kTooManySges:
+      return formatted("the request has more scatter/gather elements than QP {:#08x} takes ({} = {}).", qpn,
+                       receives ? "max_recv_sge" : "max_send_sge",
+                       receives ? qp.cap.max_recv_sge : qp.cap.max_send_sge);
+    case PostError::kInlineTooLong:
+      return formatted("the request has more inline data than QP {:#08x} takes (max_inline_data = {}).", qpn,
+                       qp.cap.max_inline_data);
+    case PostError::kMessageTooLong:
+      return qp.qp_base.qp_type == IBV_QPT_UD
+                 ? formatted(
+                       "the message is longer than one path MTU of {} bytes, which a UD QP sends at most.",
+                       engine.mtu)
+                 : formatted("the message is longer than max_msg_sz of {} bytes.",
+                             transport::kMessageOctetsMax);
+    case PostError::kOperationNotSupported:
+      return formatted("a QP of type {} has no such operation.", transport::describe(engine.type));
+    default: return std::string(transport::describe(error)) + ".";
+  }
+}
+
+}  // namespace
+
+int refuse_post(const char* call, const Qp& qp, PostError error) {
   const int number = error == PostError::kQueueFull ? ENOMEM : EINVAL;
-  return host::fail(number, call, transport::describe(error));
+  const bool receives = std::string_view(call) == "ibv_post_recv";
+  return host::fail(number, call, post_error_text(qp, error, receives));
 }
 
 int post_send(ibv_qp* abi, ibv_send_wr* wr, ibv_send_wr** bad) {
@@ -108,7 +149,7 @@ int post_send(ibv_qp* abi, ibv_send_wr* wr, ibv_send_wr** bad) {
   }
   if (error == PostError::kNone) return 0;
   if (bad != nullptr) *bad = wr;
-  return refuse_post("ibv_post_send", error);
+  return refuse_post("ibv_post_send", qp, error);
 }
 
 int post_recv(ibv_qp* abi, ibv_recv_wr* wr, ibv_recv_wr** bad) {
@@ -133,7 +174,7 @@ int post_recv(ibv_qp* abi, ibv_recv_wr* wr, ibv_recv_wr** bad) {
   }
   if (error == PostError::kNone) return 0;
   if (bad != nullptr) *bad = wr;
-  return refuse_post("ibv_post_recv", error);
+  return refuse_post("ibv_post_recv", qp, error);
 }
 
 }  // namespace rrdma::verbs

@@ -25,6 +25,6 @@ inline std::span<const objects::Sge> list_of(const ibv_sge* list, int count) {
 objects::BindRequest bind_request_of(ibv_mw* mw, const ibv_mw_bind_info& info);
 
 // The errno of a refused request, explained under the name of the call.
-int refuse_post(const char* call, transport::PostError error);
+int refuse_post(const char* call, const Qp& qp, transport::PostError error);
 
 }  // namespace rrdma::verbs
