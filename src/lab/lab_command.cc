@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -30,6 +31,7 @@ namespace rrdma::tools {
 namespace {
 
 constexpr const char* kName = "rrdma lab";
+constexpr auto kMeasuringTime = std::chrono::milliseconds(300);
 
 struct LabOptions {
   std::string what;  // a file or a preset
@@ -86,9 +88,9 @@ int run_in(const LabState& state, std::size_t node, std::vector<std::string> wor
 
 // Waits for Ctrl-C.
 int stay(const LabState& state) {
-  std::cout << terminal_picture(state.topology, {})
+  std::cout << terminal_picture(state.topology, {}, {})
             << "\nThe lab is up. In another terminal: rrdma lab shell HOST, rrdma lab run HOST -- PROGRAM. "
-               "Ctrl-C ends it.\n"
+               "Ctrl-C or rrdma lab down ends it.\n"
             << std::flush;
   sigset_t ends;
   sigemptyset(&ends);
@@ -108,7 +110,8 @@ int run_up(const LabOptions& options) {
   auto topology = is_preset(options.what) ? make_preset(options.what, options.sizes, options.shape)
                                           : read_topology(options.what);
   if (!topology)
-    return complain(kName, topology.error(), "presets: leaf-spine, star, ring, dumbbell; or a TOML file");
+    return complain(kName, topology.error(),
+                    "presets: pair, leaf-spine, star, ring, dumbbell; or a TOML file");
   std::cout << std::flush;
   const auto ended = run_lab(*topology, [&](const LabState& state) {
     return options.words.empty() ? stay(state) : run_in(state, std::string::npos, options.words);
@@ -211,7 +214,8 @@ int run_show(const LabOptions& options) {
   const auto joined = join("");
   if (!joined) return kExitFailure;
   if (options.svg.empty()) {
-    std::cout << terminal_picture(joined->state.topology, joined->state.cut);
+    const auto traffic = measure_links(joined->state.topology, joined->state.holders, kMeasuringTime);
+    std::cout << terminal_picture(joined->state.topology, joined->state.cut, traffic);
     return kExitSuccess;
   }
   if (folder >= 0) (void)::fchdir(folder);
@@ -230,7 +234,8 @@ std::vector<std::string>& words_behind() {
 CLI::App* add_up(CLI::App& lab, Runner& chosen) {
   auto options = std::make_shared<LabOptions>();
   CLI::App* up = lab.add_subcommand("up", "Create a lab; it exists until this command exits");
-  up->add_option("TOPOLOGY", options->what, "A TOML file, or a preset: leaf-spine, star, ring, dumbbell")
+  up->add_option("TOPOLOGY", options->what,
+                 "A TOML file, or a preset: pair, leaf-spine, star, ring, dumbbell")
       ->required();
   const auto add_size = [&](const char* name, std::uint32_t& to, const char* what) {
     up->add_option_function<std::uint32_t>(
@@ -293,7 +298,7 @@ void settle_lab_words(std::vector<char*>& out) {
       return std::any_of(names.begin(), names.end(),
                          [&](const char* name) { return std::strcmp(name, out[2]) == 0; });
     };
-    if (!is_one_of({"up", "run", "shell", "mpirun", "rsh", "fault", "cut", "heal", "show"}))
+    if (!is_one_of({"up", "run", "shell", "mpirun", "rsh", "fault", "cut", "heal", "show", "down"}))
       out.insert(out.begin() + 2, up);
     std::size_t first = out.size();  // of the program's words
     if (is_one_of({"run", "shell", "rsh", "fault"})) first = 4;
@@ -341,12 +346,22 @@ void add_lab_command(CLI::App& app, Runner& chosen) {
     auto options = std::make_shared<LabOptions>();
     CLI::App* change = lab->add_subcommand(up ? "heal" : "cut", up ? "Restore a link, or all links of a node"
                                                                    : "Cut a link, or all links of a node");
-    change->add_option("NODES", options->words, "Both ends of a link, or a node")->required()->expected(1, 2);
+    change->add_option("NODES", options->words, "Both ends of a link, or a node")
+        ->required()
+        ->expected(1, 2)
+        ->option_text("NODE [NODE]");
     change->callback(
         [&chosen, options, up] { chosen = [options, up] { return change_links(*options, up); }; });
   }
   auto options = std::make_shared<LabOptions>();
-  CLI::App* show = lab->add_subcommand("show", "Draw the lab");
+  CLI::App* down = lab->add_subcommand("down", "End the lab and all programs in it");
+  down->callback([&chosen] {
+    chosen = [] {
+      const auto ended = end_lab();
+      return ended ? kExitSuccess : complain(kName, ended.error().sentence, ended.error().hint);
+    };
+  });
+  CLI::App* show = lab->add_subcommand("show", "Draw the lab, with the traffic and the drops of each link");
   show->add_option("--svg", options->svg, "Write an SVG file")->option_text("FILE");
   show->callback([&chosen, options] { chosen = [options] { return run_show(*options); }; });
   lab->footer(

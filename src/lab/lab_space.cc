@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +25,7 @@
 
 #include "base/format.h"
 #include "base/owned_fd.h"
+#include "base/raw_syscall.h"
 #include "control/identity.h"
 #include "control/names.h"
 #include "tools/terminal.h"
@@ -139,10 +141,16 @@ pid_t hold_node(const LabNode& node) {
   for (;;) ::pause();
 }
 
-std::string names_of_hosts(const Topology& topology) {
+// Servers that bind to any IPv4 address, such as rping, must be found by the name of their host, so IPv4 comes first.
+// glibc sorts addresses by this table; without it, it prefers IPv6.
+constexpr std::string_view kAddressOrder =
+    "precedence ::1/128 50\nprecedence ::ffff:0:0/96 45\nprecedence ::/0 40\n";
+
+std::string names_of_hosts(const Topology& topology, bool ipv6_too) {
   std::string text = "127.0.0.1 localhost\n::1 localhost\n";
   for (std::size_t node = 0; node < topology.nodes.size(); ++node) {
     for (const bool ipv6 : {false, true}) {
+      if (ipv6 && !ipv6_too) continue;
       const std::string address = host_address(topology, node, ipv6);
       if (topology.nodes[node].is_host && !address.empty())
         text += address + " " + topology.nodes[node].name + "\n";
@@ -156,7 +164,11 @@ bool make_mounts(const Topology& topology) {
   if (::mount("proc", "/proc", "proc", 0, nullptr) != 0) return false;
   if (::mount("rrdma-lab", "/mnt", "tmpfs", 0, "mode=0755") != 0) return false;
   if (::mkdir(kFolder, 0755) != 0 || ::mkdir(file_in_lab("run").c_str(), 0700) != 0) return false;
-  if (!write_file(file_in_lab("hosts"), names_of_hosts(topology))) return false;
+  // A system without that file keeps IPv4 first by having no other addresses.
+  const bool ordered =
+      write_file(file_in_lab("gai.conf"), std::string(kAddressOrder)) &&
+      ::mount(file_in_lab("gai.conf").c_str(), "/etc/gai.conf", nullptr, MS_BIND, nullptr) == 0;
+  if (!write_file(file_in_lab("hosts"), names_of_hosts(topology, ordered))) return false;
   return ::mount(file_in_lab("hosts").c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) == 0;
 }
 
@@ -251,8 +263,8 @@ int wait_for(pid_t child) {
 Result<int, LabProblem> run_lab(const Topology& topology, const std::function<int(const LabState&)>& inside) {
   const auto door = control::hold_lab_paths();
   if (!door)
-    return Failure{
-        LabProblem{"there is a lab of this user already", "`rrdma lab show` shows it; end it first"}};
+    return Failure{LabProblem{"there is a lab of this user already",
+                              "`rrdma lab show` shows it, `rrdma lab down` ends it"}};
   if (door->listeners.empty())
     return Failure{LabProblem{"no lab: there is no folder of this user's alone for its socket",
                               formatted("make /tmp/rrdma-{0}, owned by uid {0}, mode 0700", ::geteuid())}};
@@ -284,7 +296,9 @@ Result<int, LabProblem> run_lab(const Topology& topology, const std::function<in
       }
       int status = 0;
       if (::waitpid(first, &status, WNOHANG) != first) continue;
-      ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+      // SIGKILL: end_lab().
+      const bool ended = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+      ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : ended ? 0 : 1);
     }
   }
   (void)::signal(SIGINT, SIG_IGN);
@@ -314,6 +328,23 @@ Result<LabState, LabProblem> join_lab() {
   }
   set_surroundings();
   return read_state();
+}
+
+Result<void, LabProblem> end_lab() {
+  if (is_inside())
+    return Failure{
+        LabProblem{"this program is inside the lab", "leave its shell, and end the lab from outside"}};
+  const pid_t first = ask_for_first();
+  if (first == 0) return Failure{LabProblem{"this user has no lab", ""}};
+  // The descriptor names the process even if its pid is reused.
+  const OwnedFd process(raw::pidfd_open(first, 0));
+  if (!process || !is_own_user_namespace(namespace_of(std::to_string(first), "user")))
+    return Failure{LabProblem{formatted("process {} is no lab of this user's", first), ""}};
+  if (::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) != 0) return problem("its end");
+  pollfd ended{process.get(), POLLIN, 0};
+  (void)::poll(&ended, 1, kPatienceMs);
+  while (ask_for_first() != 0) ::usleep(10'000);
+  return {};
 }
 
 bool enter_node(const LabState& state, std::size_t node) {

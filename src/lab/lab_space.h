@@ -44,6 +44,8 @@ struct LabState {
 // Moves this process into the user and mount namespaces of the lab, and its children into the PID namespace.
 // Does nothing if it is already inside.
 [[nodiscard]] Result<LabState, LabProblem> join_lab();
+// Ends the lab of this user and all its programs.
+[[nodiscard]] Result<void, LabProblem> end_lab();
 // REQUIRES: joined.
 [[nodiscard]] bool enter_node(const LabState& state, std::size_t node);
 // Stores the cut links for later commands.

@@ -41,23 +41,126 @@ std::vector<std::vector<std::size_t>> rows_of(const Topology& topology) {
   return rows;
 }
 
+std::string rate_text(std::uint64_t bits) {
+  constexpr std::pair<std::uint64_t, const char*> kUnits[] = {
+      {1'000'000'000, "G"}, {1'000'000, "M"}, {1'000, "k"}};
+  for (const auto& [unit, letter] : kUnits) {
+    if (bits >= unit)
+      return formatted("{:.3g}{}", static_cast<double>(bits) / static_cast<double>(unit), letter);
+  }
+  return std::to_string(bits);
+}
+
+// The links as trees from the topmost nodes down. Each link is drawn once, at the upper of its ends. A node that was
+// drawn before has only its name.
+class TreePicture {
+ public:
+  TreePicture(const Topology& topology, const std::set<std::size_t>& cut,
+              const std::vector<LinkTraffic>& traffic)
+      : topology_(topology),
+        cut_(cut),
+        traffic_(traffic),
+        drawn_(topology.links.size()),
+        seen_(topology.nodes.size()),
+        rank_(topology.nodes.size()) {}
+
+  std::string text() {
+    const auto rows = rows_of(topology_);
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      for (const std::size_t node : rows[row]) rank_[node] = row;
+    }
+    for (const auto& row : rows) {
+      for (const std::size_t node : row) {
+        if (seen_[node]) continue;
+        lines_.push_back({formatted("  {}", topology_.nodes[node].name), ""});
+        draw_below(node, "  ");
+      }
+    }
+    std::size_t width = 0;
+    for (const Line& line : lines_) width = std::max(width, columns_of(line.tree));
+    std::string all;
+    for (const Line& line : lines_) {
+      all += line.tree;
+      if (!line.facts.empty()) all += std::string(width - columns_of(line.tree) + 2, ' ') + line.facts;
+      all += "\n";
+    }
+    return all;
+  }
+
+ private:
+  struct Line {
+    std::string tree;
+    std::string facts;
+  };
+
+  // Continuation bytes of UTF-8 take no column.
+  static std::size_t columns_of(const std::string& text) {
+    return static_cast<std::size_t>(std::count_if(
+        text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  }
+
+  // The links of a node that are not drawn yet and lead down or to a node of the same row.
+  std::vector<std::size_t> links_of(std::size_t node) const {
+    std::vector<std::size_t> found;
+    for (std::size_t i = 0; i < topology_.links.size(); ++i) {
+      const LabLink& link = topology_.links[i];
+      if (drawn_[i] || (link.a != node && link.b != node)) continue;
+      if (rank_[link.a == node ? link.b : link.a] >= rank_[node]) found.push_back(i);
+    }
+    return found;
+  }
+
+  void draw_below(std::size_t node, const std::string& indent) {
+    seen_[node] = true;
+    const std::vector<std::size_t> below = links_of(node);
+    for (const std::size_t link : below) drawn_[link] = true;
+    for (std::size_t i = 0; i < below.size(); ++i) {
+      const bool last = i + 1 == below.size();
+      const LabLink& link = topology_.links[below[i]];
+      const std::size_t other = link.a == node ? link.b : link.a;
+      lines_.push_back({formatted("{}{}{} {}", indent, last ? "└" : "├",
+                                  cut_.contains(below[i]) ? "-x-" : "──", topology_.nodes[other].name),
+                        facts_of(below[i], node)});
+      if (!seen_[other] && rank_[other] > rank_[node]) draw_below(other, indent + (last ? "   " : "│  "));
+    }
+  }
+
+  std::string facts_of(std::size_t link, std::size_t upper) const {
+    const bool a_is_upper = topology_.links[link].a == upper;
+    std::string text =
+        formatted("{:<11} {:<11}", address_of(link, !a_is_upper, false), address_of(link, a_is_upper, false));
+    if (const std::string shape = describe(topology_.links[link].shape); !shape.empty()) text += " " + shape;
+    if (cut_.contains(link)) return text + "  cut";
+    if (traffic_.empty()) return text;
+    const LinkTraffic& of = traffic_[link];
+    text += formatted("  {} {}", direction_text("down", a_is_upper ? of.from_a : of.from_b, link),
+                      direction_text("up", a_is_upper ? of.from_b : of.from_a, link));
+    const std::uint64_t dropped = of.from_a.dropped + of.from_b.dropped;
+    if (dropped != 0) text += formatted(" dropped {}", dropped);
+    return text;
+  }
+
+  // "down 9.4G (94 %)"; the share needs a rate.
+  std::string direction_text(const char* name, const DirectionTraffic& of, std::size_t link) const {
+    const std::uint64_t rate = topology_.links[link].shape.rate_kbps * 1000;
+    if (rate == 0) return formatted("{} {}", name, rate_text(of.bits_per_second));
+    return formatted("{} {} ({} %)", name, rate_text(of.bits_per_second), of.bits_per_second * 100 / rate);
+  }
+
+  const Topology& topology_;
+  const std::set<std::size_t>& cut_;
+  const std::vector<LinkTraffic>& traffic_;
+  std::vector<bool> drawn_;
+  std::vector<bool> seen_;
+  std::vector<std::size_t> rank_;  // the row, from the top
+  std::vector<Line> lines_;
+};
+
 }  // namespace
 
-std::string terminal_picture(const Topology& topology, const std::set<std::size_t>& cut) {
-  std::string text;
-  for (const auto& row : rows_of(topology)) {
-    text += "  ";
-    for (const std::size_t node : row) text += formatted("[{}]  ", topology.nodes[node].name);
-    text += "\n";
-  }
-  text += "\n";
-  for (std::size_t i = 0; i < topology.links.size(); ++i) {
-    const LabLink& link = topology.links[i];
-    text += formatted("  {:>8} {} {:<8} {:<15} {:<15} {}\n", topology.nodes[link.a].name,
-                      cut.contains(i) ? "-x-" : "---", topology.nodes[link.b].name,
-                      address_of(i, false, false), address_of(i, true, false), describe(link.shape));
-  }
-  return text;
+std::string terminal_picture(const Topology& topology, const std::set<std::size_t>& cut,
+                             const std::vector<LinkTraffic>& traffic) {
+  return TreePicture(topology, cut, traffic).text();
 }
 
 std::string svg_picture(const Topology& topology, const std::set<std::size_t>& cut) {

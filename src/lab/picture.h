@@ -4,11 +4,13 @@
 #include <set>
 #include <string>
 
+#include "lab/link_traffic.h"
 #include "lab/topology.h"
 
 namespace rrdma::tools {
 
-[[nodiscard]] std::string terminal_picture(const Topology& topology, const std::set<std::size_t>& cut);
+[[nodiscard]] std::string terminal_picture(const Topology& topology, const std::set<std::size_t>& cut,
+                                           const std::vector<LinkTraffic>& traffic);
 [[nodiscard]] std::string svg_picture(const Topology& topology, const std::set<std::size_t>& cut);
 
 }  // namespace rrdma::tools

@@ -9,7 +9,7 @@
 namespace rrdma::tools {
 namespace {
 
-constexpr std::string_view kPresets[] = {"leaf-spine", "star", "ring", "dumbbell"};
+constexpr std::string_view kPresets[] = {"pair", "leaf-spine", "star", "ring", "dumbbell"};
 
 class Builder {
  public:
@@ -93,12 +93,15 @@ Result<Topology, std::string> make_preset(std::string_view name, const PresetSiz
     make_ring(builder, sizes);
   } else if (name == "dumbbell") {
     make_dumbbell(builder, sizes);
+  } else if (name == "pair") {
+    builder.join(builder.add("h1", true), builder.add("h2", true));
   } else if (name == "star") {
     const auto hosts = builder.add_all("h", sizes.hosts, true);
     const std::size_t hub = builder.add("s1", false);
     for (const std::size_t host : hosts) builder.join(host, hub);
   } else {
-    return Failure{formatted("'{}' is no preset: there are leaf-spine, star, ring and dumbbell.", name)};
+    return Failure{
+        formatted("'{}' is no preset: there are pair, leaf-spine, star, ring and dumbbell.", name)};
   }
   return std::move(builder.made);
 }

@@ -1,6 +1,6 @@
 // Topology: the hosts, switches and links of a lab, from a TOML file or a preset:
 //
-//   preset = "leaf-spine"        # or star, ring, dumbbell; with hosts, leaves and spines
+//   preset = "leaf-spine"        # or pair, star, ring, dumbbell; with hosts, leaves and spines
 //   hosts = 8
 //   [defaults]                   # for every link
 //   rate = "10G"  delay = "20us"  loss = "0.1%"  queue = 200  ecn = true  mtu = 4200

@@ -78,6 +78,51 @@ wait $server && echo rang
         for word in ("h1\n", "ping4", "ping6", "1\n", "rang"):
             self.assertIn(word, said)
 
+    def test_documented_programs_by_name(self):
+        """ibv_rc_pingpong through a router, and rping, whose server binds to any IPv4 address."""
+        for topology in (("star", "--hosts", "2"), ("pair",)):
+            with self.subTest(topology):
+                said = script(topology, """
+retry() { for try in $(seq 20); do "$@" >/dev/null 2>&1 && return; sleep 0.3; done; exit 1; }
+rrdma lab run h1 -- ibv_rc_pingpong -g 1 -n 20 >/dev/null & server=$!
+retry rrdma lab run h2 -- ibv_rc_pingpong -g 1 -n 20 h1
+wait $server && echo pingpong
+rrdma lab run h1 -- rping -s -C 3 >/dev/null 2>&1 & server=$!
+retry rrdma lab run h2 -- rping -c -a h1 -C 3
+wait $server && echo rang
+""")
+                self.assertEqual(said.split(), ["pingpong", "rang"], said)
+
+    def test_down(self):
+        process = start("lab", "star")
+        for line in process.stdout:
+            if "The lab is up" in line:
+                break
+        self.assertIn("`rrdma lab down` ends it", lab("star", status=2))
+        lab("down")
+        process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn("this user has no lab", lab("down", status=2))
+
+    def test_the_picture(self):
+        said = script(("leaf-spine", "--hosts", "2", "--leaves", "2", "--rate", "1G"), """
+rrdma lab cut h2
+rrdma lab show
+rrdma lab heal h2
+rrdma lab run h2 -- ibv_rc_pingpong -g 1 -n 100000000 >/dev/null 2>&1 &
+for try in $(seq 20); do rrdma lab run h1 -- timeout 4 ibv_rc_pingpong -g 1 -n 100000000 h2 >/dev/null 2>&1; [ $? = 124 ] && break; sleep 0.2; done &
+sleep 2
+rrdma lab show
+kill %1 || true
+""")
+        tree = re.sub(r"  +10\.90.*", "", "".join(said.splitlines(True)[:8]))
+        self.assertEqual(tree, "  spine1\n  ├── leaf1\n  │  └── h1\n  └── leaf2\n     └-x- h2\n  spine2\n  ├── leaf1\n  └── leaf2\n", said)
+        self.assertRegex(said, r"h2 +10\.90\.\d+\.\d+ +10\.90\.\d+\.\d+ +1G +cut")
+        self.assertRegex(said, r"h1 .* down \d+\.?\d*[kM] \(\d+ %\) up ")
+
+    def test_the_help_names_its_arguments(self):
+        self.assertIn("NODE [NODE]", lab("cut", "--help"))
+
     def test_a_spine_is_cut_and_healed(self):
         said = script(("leaf-spine", "--hosts", "4"), """
 rrdma lab cut spine1
