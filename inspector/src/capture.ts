@@ -7,7 +7,7 @@ export const none = 0xffffffff;
 // Bits of `marks`. Keep in sync with src/inspect/analysis.h.
 export const Mark = {
   fromB: 1, request: 2, endsMessage: 4, ackRequest: 8, repeat: 16, nak: 32, rnr: 64, lost: 128,
-  bad: 256, remark: 512, gap: 1024, congestion: 2048,
+  bad: 256, remark: 512, gap: 1024, congestion: 2048, arrival: 4096,
 } as const;
 export const problem = Mark.repeat | Mark.nak | Mark.rnr | Mark.lost | Mark.bad | Mark.remark | Mark.gap;
 
@@ -44,6 +44,7 @@ export class Capture {
   readonly octets: Uint32Array;
   readonly partner: Uint32Array;
   readonly number: Uint32Array;
+  readonly rkey: Uint32Array;
   readonly marks: Uint16Array;
   readonly opcode: Uint8Array;
   readonly syndrome: Uint8Array;
@@ -69,6 +70,7 @@ export class Capture {
     this.octets = new Uint32Array(...place("octets"));
     this.partner = new Uint32Array(...place("partner"));
     this.number = new Uint32Array(...place("number"));
+    this.rkey = new Uint32Array(...place("rkey"));
     this.marks = new Uint16Array(...place("marks"));
     this.opcode = new Uint8Array(...place("opcode"));
     this.syndrome = new Uint8Array(...place("syndrome"));
@@ -178,19 +180,22 @@ export class Selection {
   }
 }
 
-// Times from a request that ends a message to the answer that covers it, for both sides.
-export function latencies(selection: Selection): { a: Float64Array; b: Float64Array } {
+// Times from a request that ends a message to the answer that covers it, for both sides. `unknown`: requests that were
+// captured only where they arrived; the round trip of their sender cannot be known.
+export function latencies(selection: Selection): { a: Float64Array; b: Float64Array; unknown: { a: number; b: number } } {
   const { capture } = selection;
-  const sides: number[][] = [[], []];
+  const sides: number[][] = [[], []], unknown = [0, 0];
   for (let k = 0; k < selection.size; ++k) {
     const i = selection.packets[k]!;
     const marks = capture.marks[i]!;
     if (!(marks & Mark.request) || !(marks & Mark.endsMessage) || marks & Mark.repeat) continue;
     const answer = capture.partner[i]!;
     if (answer === none) continue;
+    const side = marks & Mark.fromB ? 1 : 0;
+    if (marks & Mark.arrival) { ++unknown[side]!; continue; }
     // Add the answer's travel time, if the capture shows its arrival.
     const way = capture.travel[answer]!;
-    sides[marks & Mark.fromB ? 1 : 0]!.push(capture.time[answer]! + (Number.isNaN(way) ? 0 : way) - capture.time[i]!);
+    sides[side]!.push(capture.time[answer]! + (Number.isNaN(way) ? 0 : way) - capture.time[i]!);
   }
-  return { a: Float64Array.from(sides[0]!).sort(), b: Float64Array.from(sides[1]!).sort() };
+  return { a: Float64Array.from(sides[0]!).sort(), b: Float64Array.from(sides[1]!).sort(), unknown: { a: unknown[0]!, b: unknown[1]! } };
 }

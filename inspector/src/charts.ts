@@ -10,7 +10,7 @@ const margin = { left: 64, right: 18, top: 14, bottom: 30 };
 export class LatencyView {
   readonly element = h("div", { class: "charts" });
   private selection: Selection | null = null;
-  private sides: { a: Float64Array; b: Float64Array } = { a: new Float64Array(), b: new Float64Array() };
+  private sides: ReturnType<typeof latencies> = { a: new Float64Array(), b: new Float64Array(), unknown: { a: 0, b: 0 } };
   private readonly histogram = new Surface({ class: "chart" }, (s) => this.drawHistogram(s));
   private readonly rate = new Surface({ class: "chart small" }, (s) => this.drawRate(s));
   private readonly heat = new Surface({ class: "chart small" }, (s) => this.drawHeat(s));
@@ -26,7 +26,9 @@ export class LatencyView {
           .map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))));
     });
     const none = a.length + b.length === 0;
-    replace(this.element, h("p", { class: "about" }, none ? t("no_latency") : t("latency_about")),
+    const { unknown } = this.sides;
+    const oneSided = (side: "a" | "b", other: "a" | "b") => unknown[side] ? h("p", { class: "about reason", "data-unknown": unknown[side] }, t("turnaround", names[other].join(" "), names[side].join(" "))) : null;
+    replace(this.element, none && unknown.a + unknown.b ? null : h("p", { class: "about" }, none ? t("no_latency") : t("latency_about")), oneSided("a", "b"), oneSided("b", "a"),
       none ? null : h("div", { class: "figures" }, ...legend), none ? null : this.histogram.canvas,
       h("h2", {}, t("rate")), this.rate.canvas, h("h2", {}, t("retransmissions")), this.heat.canvas);
     this.redraw();

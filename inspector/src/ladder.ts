@@ -101,6 +101,19 @@ export class Ladder {
     const half = (this.to - this.from) / 2;
     this.look(middle - half, middle + half);
   }
+  get selectedPacket(): number { return this.selection && this.selected >= 0 ? this.selection.packets[this.selected]! : -1; }
+  // Selects a packet and zooms in until its label is readable.
+  reveal(place: number): void {
+    const s = this.selection;
+    if (!s || place < 0 || place >= s.size) return;
+    const rows = Math.max(100, this.surface.height - headRoom) / rowsWanted;
+    const low = Math.max(0, Math.floor(place - rows * 0.3)), high = Math.min(s.size - 1, Math.ceil(place + rows * 0.7));
+    if (this.mode === "steps" ? this.to - this.from > rows * 1.5 : this.placeAt(this.to) - this.placeAt(this.from) > rows * 3) {
+      if (this.mode === "steps") this.look(place - rows * 0.3, place + rows * 0.7);
+      else { const margin = Math.max(500, (s.time[high]! - s.time[low]!) * 0.05); this.look(s.time[low]! - margin, s.time[high]! + margin); }
+    }
+    this.select(place);
+  }
   select(place: number, reveal = true): void {
     const s = this.selection;
     if (!s || place < 0 || place >= s.size) return;
@@ -133,6 +146,7 @@ export class Ladder {
     this.fresh = false;
     this.onView();
     this.surface.redraw();
+    this.surface.canvas.dataset.places = String(Math.round(this.placeAt(this.to) - this.placeAt(this.from)));
   }
   private positionOf(place: number): number { return this.mode === "steps" ? place : this.selection!.time[place]!; }
   private placeAt(position: number): number { return this.mode === "steps" ? position : this.selection!.lowerBound(position); }

@@ -12,6 +12,8 @@ const rowsMax = 200, errorsMax = 40;
 const sortInterval = 3000;  // milliseconds
 const heads: Word[] = ["program", "qp", "state", "peer", "link", "sends", "receives", "resent", "timeouts", "naks"];
 
+const peerCall = "peer";  // sentences about the death of the process at the other end
+
 interface Failure { process: Explained; said: Said }
 
 // One queue pair in the table.
@@ -168,7 +170,7 @@ export class LivePage {
 
   private fillErrors(look: Look): void {
     const list = (currentLanguage() === "zh" ? look.explained.zh : look.explained.en) ?? [];
-    const all: Failure[] = list.flatMap((process) => process.sentences.filter((said) => said.severity === "error").map((said) => ({ process, said }))).sort((x, y) => y.said.last_time_ns - x.said.last_time_ns).slice(0, errorsMax);
+    const all: Failure[] = list.flatMap((process) => process.sentences.filter((said) => said.severity === "error" || said.call === peerCall).map((said) => ({ process, said }))).sort((x, y) => y.said.last_time_ns - x.said.last_time_ns).slice(0, errorsMax);
     const shape = currentLanguage() + JSON.stringify(all.map(({ process, said }) => [process.pid, said.time_ns, said.times]));
     if (shape === this.shownErrors) return;
     this.shownErrors = shape;
@@ -180,7 +182,7 @@ export class LivePage {
 function failureCard({ process, said }: Failure): HTMLElement {
   const { failure } = said, injection = isInjection(said);
   return h("article", { class: injection ? "problem injection" : "problem grave", "data-pid": process.pid, "data-delay-ms": Math.round(Date.now() - said.last_time_ns / 1e6) },
-    h("header", {}, h("span", { class: "mark" }, injection ? "⚡" : "⊘"), h("div", {}, h("h3", {}, injection ? t("fault_injected", said.call.slice(6)) : failure?.status_name ?? said.call),
+    h("header", {}, h("span", { class: "mark" }, injection ? "⚡" : "⊘"), h("div", {}, h("h3", {}, injection ? t("fault_injected", said.call.slice(6)) : failure?.status_name ?? (said.call === peerCall ? t("peer_killed") : said.call)),
       h("p", { class: "way" }, h("code", {}, `${nameOf(process.program)} ${process.pid}`), failure?.peer ? h("span", {}, `→ ${failure.peer}`) : null, h("span", {}, new Date(said.last_time_ns / 1e6).toLocaleTimeString()), said.times > 1 ? h("span", { class: "badge nak" }, `× ${said.times}`) : null))),
     h("p", {}, said.sentence), failure?.remedy?.length ? h("div", {}, h("h4", {}, t("checks")), h("ul", { class: "advice" }, ...failure.remedy.map((line) => h("li", {}, line)))) : null);
 }

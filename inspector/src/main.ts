@@ -64,6 +64,7 @@ class App {
     this.details = new DetailsPanel(capture, source);
     this.player = new Player(capture, source);
     this.list.onChoose = (connection) => { this.chooseConnection(connection); this.root.classList.remove("menu"); };
+    this.list.onPacket = (packet) => { this.goTo(packet); this.root.classList.remove("menu"); };
     this.details.onGoTo = (packet) => this.goTo(packet);
     this.details.onClose = () => { this.details.clear(); this.ladder.selected = -1; this.ladder.surface.redraw(); };
     this.ladder.onSelect = (place) => this.selected(place);
@@ -86,6 +87,14 @@ class App {
     else if (capture.header.findings.length) this.openTab("problems");
     else replace(this.main, h("p", { class: "hint" }, t("no_connection")));
     if (location.hash === "#play") requestAnimationFrame(() => this.togglePlay());
+    this.followLink();
+    window.addEventListener("hashchange", () => this.followLink());
+  }
+
+  // #packet=17 leads to packet 17. Choosing a packet sets it, so that the address of the page can be passed on.
+  private followLink(): void {
+    const number = Number(/^#packet=(\d+)$/.exec(location.hash)?.[1] ?? 0);
+    if (number >= 1 && number <= this.capture.size && this.ladder.selectedPacket !== number - 1) this.goTo(number - 1);
   }
 
   private build(): void {
@@ -168,18 +177,19 @@ class App {
     if (!s) return;
     const from = this.ladder.selected >= 0 ? this.ladder.selected : step > 0 ? -1 : s.size;
     const next = s.nextProblem(from, step);
-    if (next >= 0) this.ladder.select(next);
+    if (next >= 0) this.ladder.reveal(next);
   }
   private goTo(packet: number): void {
     const connection = this.capture.connection[packet]!;
     if (this.selection && this.selection.placeOf(packet) < 0 && connection !== none) this.chooseConnection(connection);
     if (this.tab !== "ladder" && this.tab !== "handshakes") this.openTab("ladder");
     const place = this.selection?.placeOf(packet) ?? -1;
-    if (place >= 0) requestAnimationFrame(() => this.ladder.select(place));
+    if (place >= 0) requestAnimationFrame(() => this.ladder.reveal(place));
     else void this.details.show(packet);
   }
   private selected(place: number): void {
     this.status.textContent = this.ladder.describe(place);
+    history.replaceState(null, "", `#packet=${this.selection!.packets[place]! + 1}`);
     // In a narrow window, the fields would cover the playback.
     if (!this.player.playing || this.root.clientWidth > roomy) void this.details.show(this.selection!.packets[place]!);
     this.tellStep(place);
@@ -234,7 +244,7 @@ class App {
     const moves: Record<string, () => void> = {
       ArrowDown: () => this.ladder.select(at < 0 ? 0 : at + 1), ArrowUp: () => this.ladder.select(at - 1),
       PageDown: () => this.ladder.pan(0.9), PageUp: () => this.ladder.pan(-0.9),
-      Home: () => this.ladder.select(0), End: () => this.ladder.select((s?.size ?? 1) - 1),
+      Home: () => this.ladder.reveal(0), End: () => this.ladder.reveal((s?.size ?? 1) - 1),
       "+": () => this.ladder.zoom(1.6), "=": () => this.ladder.zoom(1.6), "-": () => this.ladder.zoom(1 / 1.6), "0": () => this.ladder.fit(),
       n: () => this.problem(1), p: () => this.problem(-1), s: () => this.setMode(this.ladder.mode === "steps" ? "time" : "steps"), " ": () => this.togglePlay(),
       g: () => { if (at >= 0) { const partner = this.capture.partner[s!.packets[at]!]!; if (partner !== none) this.goTo(partner); } },

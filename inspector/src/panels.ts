@@ -1,6 +1,7 @@
 // Lists beside and behind the ladder: connections with search, problems with remedies, handshakes.
 import { type Capture, type Connection, type End, type Finding, type Handshake } from "./capture";
 import { h, icon, replace, svg } from "./dom";
+import { findPackets, isFilter, parseFilter } from "./filter";
 import { count, duration, octets, qp, shortCount } from "./format";
 import { of, t } from "./text";
 
@@ -12,6 +13,7 @@ export const endName = (end: End): [string, string] => [end.address, end.qp === 
 export class ConnectionList {
   readonly element = h("nav", { class: "sidebar", "aria-label": "connections" });
   onChoose: (connection: number) => void = () => {};
+  onPacket: (packet: number) => void = () => {};
   readonly search = h("input", { type: "search", "aria-label": "search", autocomplete: "off", spellcheck: "false" });
   private readonly list = h("ul", { role: "listbox", tabindex: 0 });
   private chosen = -1;
@@ -56,7 +58,18 @@ export class ConnectionList {
     });
   }
 
+  // Packets that a filter finds (psn=7, op=NAK, len>1000), each a link to its place in the ladder.
+  private fillPackets(): void {
+    const test = parseFilter(this.capture, this.search.value);
+    if (!test) { replace(this.list, h("li", { class: "hint" }, t("filter_words"))); return; }
+    const { packets, count: found } = findPackets(this.capture, test, shownMax);
+    replace(this.list, h("li", { class: "hint", "data-found": found }, t("packets_found", count(found))), ...packets.map((i) => h("li", { role: "option", class: "packet", "data-packet": i, onclick: () => this.onPacket(i) },
+      h("span", { class: "kind" }, String(i + 1)), h("div", { class: "ends" }, h("div", { class: "end" }, h("span", {}, this.capture.label(i)), h("code", {}, `psn ${this.capture.psn[i]}`)),
+        h("div", { class: "end" }, h("span", {}, duration(this.capture.time[i]!, 5)), h("code", {}, octets(this.capture.octets[i]!)))))));
+  }
+
   private fill(): void {
+    if (isFilter(this.search.value)) { this.fillPackets(); return; }
     const shown = this.matching();
     replace(this.list, ...shown.slice(0, shownMax).map((i) => this.item(i)),
       shown.length > shownMax ? h("li", { class: "hint" }, t("more", count(shown.length - shownMax))) : null, shown.length ? null : h("li", { class: "hint" }, t("nothing_found")));
@@ -93,13 +106,29 @@ function eventsCard(capture: Capture, goTo: (packet: number) => void): HTMLEleme
 function problemCard(capture: Capture, finding: Finding, goTo: (packet: number) => void): HTMLElement {
   const c = finding.connection === null ? null : capture.header.connections[finding.connection]!;
   const lines = (title: string, list: [string, string][]) => list.length ? h("section", {}, h("h4", {}, title), h("ul", {}, ...list.map((line) => h("li", {}, of(line))))) : null;
-  const first = finding.packets.slice(0, 12);
+  const chip = (i: number) => h("button", { class: "chip", title: t("show"), onclick: () => goTo(i) }, `${capture.label(i)} · ${duration(capture.time[i]! - capture.firstOf(i), 5)}`);
+  const chips = h("div", { class: "chips" });
+  const fill = (shown: number): void => {
+    const rest = finding.count - shown;
+    replace(chips, ...finding.packets.slice(0, shown).map(chip),
+      shown < finding.packets.length ? h("button", { class: "chip more", onclick: () => fill(finding.packets.length) }, `+ ${count(rest)}`) : rest > 0 ? h("span", { class: "hint" }, t("more_in_ladder", count(rest))) : null);
+  };
+  fill(Math.min(12, finding.packets.length));
+  // Comments in the capture name exact causes; the usual ones would only distract.
+  const remarks = new Map<string, number>();
+  for (const i of finding.packets) { const remark = capture.header.remarks[String(i)]; if (remark) remarks.set(remark, (remarks.get(remark) ?? 0) + 1); }
+  const explained = [...remarks.values()].reduce((sum, n) => sum + n, 0);
+  // A NAK or a silence has no comment of its own; its connection may have.
+  const around = new Map<string, number>();
+  if (!explained && finding.connection !== null && ["sequence", "silence"].includes(finding.kind)) {
+    for (const [i, remark] of Object.entries(capture.header.remarks)) if (capture.connection[Number(i)] === finding.connection) around.set(remark, (around.get(remark) ?? 0) + 1);
+  }
+  const injected = around.size ? h("section", {}, h("h4", {}, t("injected_here")), h("ul", {}, ...[...around].map(([remark, n]) => h("li", {}, `${remark} × ${count(n)}`)))) : null;
+  const exact = explained ? h("section", {}, h("h4", {}, t("exact_causes")), h("ul", {}, ...[...remarks].map(([remark, n]) => h("li", {}, t("of_packets", remark, count(n), count(finding.packets.length)))))) : null;
   return h("article", { class: `problem ${finding.grave ? "grave" : ""}`, "data-kind": finding.kind },
     h("header", {}, h("span", { class: "mark" }, { refused: "⊘", silence: "…", rnr: "⊘", rejected: "⊘", sequence: "◇", lost: "✕", bad: "!" }[finding.kind] ?? "!"),
       h("div", {}, h("h3", {}, of(finding.title)), h("p", { class: "way" }, finding.name ? h("code", {}, finding.name) : null, c ? h("span", {}, `${c.a.address} ${endName(c.a)[1]} ⇄ ${c.b.address} ${endName(c.b)[1]}`) : null))),
-    h("p", {}, of(finding.meaning)), h("div", { class: "advice" }, lines(t("causes"), finding.causes), lines(t("checks"), finding.checks)),
-    h("div", { class: "chips" }, ...first.map((i) => h("button", { class: "chip", title: t("show"), onclick: () => goTo(i) }, `${capture.label(i)} · ${duration(capture.time[i]! - capture.firstOf(i), 5)}`)),
-      finding.count > first.length ? h("span", { class: "hint" }, `+ ${count(finding.count - first.length)}`) : null));
+    h("p", {}, of(finding.meaning)), h("div", { class: "advice" }, exact, injected, explained === finding.packets.length ? null : lines(t("causes"), finding.causes), explained === finding.packets.length ? null : lines(t("checks"), finding.checks)), chips);
 }
 
 // The progress of a handshake, by its messages.

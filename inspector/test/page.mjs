@@ -39,6 +39,42 @@ const commands = {
     return { counts, fields, meaning, problems };
   },
 
+  // The search for packets, the zoom after a jump, the link to a packet, and the chips of a card. The folder is a filter.
+  async find(page) {
+    const places = () => page.$eval("canvas.ladder", (canvas) => Number(canvas.dataset.places));
+    const seen = {};
+    for (const [name, key] of [["next", "n"], ["end", "End"]]) {
+      await page.keyboard.press("0");
+      await wait(100);
+      seen[`all_${name}`] = await places();
+      await page.keyboard.press(key);
+      await wait(200);
+      seen[name] = await places();
+    }
+    seen.hash = await page.evaluate(() => location.hash);
+    await page.focus(".searchbox input");
+    await page.keyboard.type(folder);
+    await wait(300);
+    seen.found = await page.$eval("[data-found]", (one) => Number(one.dataset.found));
+    await page.click("li.packet");
+    await wait(300);
+    seen.chosen = await page.evaluate(() => location.hash);
+    seen.status = await page.$eval(".status", (one) => one.textContent);
+    await page.$eval(".searchbox input", (one) => { one.value = ""; one.dispatchEvent(new Event("input")); one.blur(); });
+    await page.keyboard.press("4");
+    await wait(200);
+    seen.losses = await page.$$eval("[data-kind=lost] h3", (all) => all.map((one) => one.textContent));
+    seen.causes = await page.$$eval("[data-kind=lost] .advice li", (all) => all.map((one) => one.textContent));
+    seen.chips = await page.$$eval("[data-kind=lost] .chips .chip", (all) => all.length);
+    await page.$eval("[data-kind=lost] .chips .more", (one) => one.click());
+    seen.opened = await page.$$eval("[data-kind=lost] .chips .chip", (all) => all.length);
+    seen.badges = await page.$$eval(".badge.lost", (all) => all.map((one) => Number(one.dataset.losses)));
+    await page.keyboard.press("3");
+    await wait(200);
+    seen.latency = await page.$$eval(".charts .about", (all) => all.map((one) => one.textContent));
+    return seen;
+  },
+
   // What is said of the first packet that something happened to.
   async marks(page) {
     await page.keyboard.press("n");
@@ -118,7 +154,8 @@ const commands = {
     await page.screenshot({ path: `${folder}/live-failure.png` });
     const afterwards = await page.$$eval(".state.visited", (all) => all.map((one) => one.dataset.state));
     const ended = await page.$$eval(".node.ended", (all) => all.length);
-    return { states, afterwards, walked, levels, boxes, ended, ...told };
+    const said = await page.$$eval(".errors .problem", (all) => all.map((one) => one.textContent).join("\n"));
+    return { states, afterwards, walked, levels, boxes, ended, ...told, said };
   },
 
   // Sets a fault, waits until it is injected, and clears it.

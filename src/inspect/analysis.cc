@@ -75,6 +75,7 @@ std::uint16_t marks_of(const Sighting& seen, bool lost) {
   if (seen.bad) marks |= kMarkBad;
   if (seen.remarked) marks |= kMarkRemark;
   if (seen.congestion) marks |= kMarkCongestion;
+  if (seen.direction == wire::PacketDirection::kInbound) marks |= kMarkArrival;
   return static_cast<std::uint16_t>(marks);
 }
 
@@ -89,6 +90,7 @@ void reserve(PacketColumns& columns, std::size_t count) {
   columns.marks.reserve(count);
   columns.opcode.reserve(count);
   columns.syndrome.reserve(count);
+  columns.rkey.reserve(count);
   columns.cm_message.reserve(count);
 }
 
@@ -107,6 +109,7 @@ void add_packet(Analysis& analysis, const Sighting& seen, const Sighting* arriva
       static_cast<std::uint16_t>(marks_of(seen, lost) | (place.from_b ? 1u * kMarkFromB : 0u)));
   columns.opcode.push_back(seen.opcode);
   columns.syndrome.push_back(seen.syndrome);
+  columns.rkey.push_back(seen.rkey);
   columns.cm_message.push_back(seen.cm_message);
   analysis.where.push_back(seen.where);
 }
@@ -172,6 +175,13 @@ void collect_findings(Analysis& analysis, std::span<const CmNote> notes) {
     if (message == wire::CmAttribute::kRej)
       findings.add(CaptureFinding::Kind::kRejected, columns.connection[note.sighting], note.reason,
                    note.sighting);
+  }
+  // One count of losses everywhere: a gap stands for all PSNs that are missing before a packet.
+  for (CaptureFinding& finding : analysis.findings) {
+    if (finding.kind != CaptureFinding::Kind::kLost || finding.connection == kNoIndex) continue;
+    finding.count = 0;
+    for (const ConnectionEnd& end : analysis.connections[finding.connection].ends)
+      finding.count += end.lost + end.missing;
   }
   std::stable_sort(analysis.findings.begin(), analysis.findings.end(),
                    [](const CaptureFinding& a, const CaptureFinding& b) { return a.kind < b.kind; });

@@ -15,18 +15,19 @@ namespace rrdma::tools {
 
 // Bits of PacketColumns::marks; the page uses the same numbers (inspector/src/capture.ts).
 enum PacketMark : std::uint16_t {
-  kMarkFromB = 1,         // sent by side B of its connection
-  kMarkRequest = 2,       // otherwise a response
-  kMarkEndsMessage = 4,   //
-  kMarkAckRequest = 8,    //
-  kMarkRepeat = 16,       // its PSN was sent before
-  kMarkNak = 32,          //
-  kMarkRnrNak = 64,       //
-  kMarkLost = 128,        // sent but not received
-  kMarkBad = 256,         // wrong ICRC or headers
-  kMarkRemark = 512,      // the capture has a comment on it: an injected fault
-  kMarkGap = 1024,        // preceding PSNs are missing: lost before the capture point
-  kMarkCongestion = 2048  // CNP, or ECN "congestion experienced"
+  kMarkFromB = 1,          // sent by side B of its connection
+  kMarkRequest = 2,        // otherwise a response
+  kMarkEndsMessage = 4,    //
+  kMarkAckRequest = 8,     //
+  kMarkRepeat = 16,        // its PSN was sent before
+  kMarkNak = 32,           //
+  kMarkRnrNak = 64,        //
+  kMarkLost = 128,         // sent but not received
+  kMarkBad = 256,          // wrong ICRC or headers
+  kMarkRemark = 512,       // the capture has a comment on it: an injected fault
+  kMarkGap = 1024,         // preceding PSNs are missing: lost before the capture point
+  kMarkCongestion = 2048,  // CNP, or ECN "congestion experienced"
+  kMarkArrival = 4096      // seen only where it arrived: its sender was not captured
 };
 
 struct PacketColumns {
@@ -37,6 +38,7 @@ struct PacketColumns {
   std::vector<std::uint32_t> octets;   // payload
   std::vector<std::uint32_t> partner;  // the response of a request and vice versa, or kNoIndex
   std::vector<std::uint32_t> number;   // within its file
+  std::vector<std::uint32_t> rkey;     // of a RETH or AtomicETH; 0: none
   std::vector<std::uint16_t> marks;
   std::vector<std::uint8_t> opcode;
   std::vector<std::uint8_t> syndrome;    // of an AETH

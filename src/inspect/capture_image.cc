@@ -45,6 +45,7 @@ ColumnWriter columns_of(const PacketColumns& columns) {
   writer.add("octets", "u32", columns.octets);
   writer.add("partner", "u32", columns.partner);
   writer.add("number", "u32", columns.number);
+  writer.add("rkey", "u32", columns.rkey);
   writer.add("marks", "u16", columns.marks);
   writer.add("opcode", "u8", columns.opcode);
   writer.add("syndrome", "u8", columns.syndrome);

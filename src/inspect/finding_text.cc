@@ -72,8 +72,8 @@ Title title_of(const CaptureFinding& finding) {
       return {
           "lost",
           false,
-          formatted("Packets were lost at {} places", n),
-          formatted("有 {} 处丢包", n),
+          formatted("{} packets were lost", n),
+          formatted("丢失了 {} 个包", n),
           {"A packet left and did not arrive, or its PSN is missing from the capture: dropped by the "
            "network, by "
            "a full socket buffer, by a fault that was injected, or by the capture itself.",

@@ -38,6 +38,7 @@ struct Sighting {
   std::uint32_t span = 1;    // bytes that a READ requests, otherwise 1
   std::uint8_t opcode = 0;
   std::uint8_t syndrome = 0;
+  std::uint32_t rkey = 0;       // of a RETH or AtomicETH; 0: none
   std::uint8_t cm_message = 0;  // attribute of a connection manager message
   wire::PacketDirection direction = wire::PacketDirection::kUnknown;
   bool bad = false;

@@ -98,6 +98,7 @@ Sighting sighting_of(const wire::Dissection& packet, const wire::CapturedPacket&
   seen.psn = headers.bth.psn.value;
   seen.opcode = headers.bth.opcode.value;
   seen.syndrome = shape.aeth ? headers.aeth.syndrome : std::uint8_t{0};
+  seen.rkey = shape.reth ? headers.reth.rkey.value : shape.atomic_eth ? headers.atomic.rkey.value : 0;
   seen.octets = static_cast<std::uint32_t>(packet.transport->payload.size());
   seen.span = shape.kind == wire::Kind::kReadRequest ? headers.reth.length : 1;
   seen.ack_request = headers.bth.ack_request;

@@ -254,7 +254,9 @@ int report(const DecodeOptions& options, Output& output, const CaptureSummary& s
 int run_decode(DecodeOptions& options) {
   watch_interrupts();
   auto filter = parse_filter(options.filter_words);
-  if (!filter) return complain(kName, filter.error(), "filters are qp=N, peer=ADDRESS, op=NAME and errors");
+  if (!filter)
+    return complain(kName, filter.error(),
+                    "filters are qp=N, peer=ADDRESS, op=NAME, psn=N, len>N, rkey=N, status=nak and errors");
   options.filter = *filter;
   if (options.file == "-" && is_terminal(STDIN_FILENO)) {
     return complain(kName, "standard input is a terminal", "pipe a capture into it, or name a file");
@@ -284,10 +286,13 @@ void add_decode_command(CLI::App& app, Runner& chosen) {
   CLI::App* decode = app.add_subcommand("decode", "Print the RoCE packets of a pcap or pcapng file");
   decode->add_option("FILE", options->file, "The capture; - for standard input")->required();
   decode
-      ->add_option(
-          "FILTER", options->filter_words,
-          "Only matching packets: qp=N, peer=ADDRESS, op=NAME (such as op=READ, op=NAK, op=REQ), errors")
-      ->option_text("[qp=N] [peer=ADDRESS] [op=NAME] [errors]");
+      ->add_option("FILTER", options->filter_words,
+                   "Only matching packets: qp=N, peer=ADDRESS, op=NAME (such as op=READ, op=NAK, op=REQ), "
+                   "psn=N, len=N, rkey=N, "
+                   "status=ANSWER (ack, nak, rnr, sequence, invalid, access, operational, rej), errors; psn "
+                   "and len also with < "
+                   "and >")
+      ->option_text("[qp=N] [peer=ADDRESS] [op=NAME] [psn=N] [len>N] [rkey=N] [status=ANSWER] [errors]");
   auto* verbose =
       decode->add_flag("-v,--verbose", options->verbose, "Print every field as a tree, with an explanation");
   decode->add_flag("-j,--json", options->json, "Print one JSON object for each packet, one per line")

@@ -55,6 +55,24 @@ class InspectorTest(unittest.TestCase):
         self.assertGreater(seen["meaning"], 10)
         self.assertIn("sequence", seen["problems"])
 
+    def test_packets_are_found_and_shown(self):
+        """The server alone captured. `n` and End zoom in after `0`, a filter finds what decode finds, one count of losses."""
+        words = ["op=NAK", "status=sequence"]
+        naks = tshark_counts(self.lossy)["naks"]  # decode shows a packet at both ends, the page once
+        self.assertGreaterEqual(len(run("decode", self.lossy, *words)[0].splitlines()), naks)
+        with Inspector(self.lossy) as inspector:
+            seen = look("find", inspector.address, " ".join(words))
+        self.assertGreater(seen["all_next"], 300)
+        self.assertGreater(seen["all_end"], 300)
+        self.assertLess(seen["next"], 60)
+        self.assertLess(seen["end"], 60)
+        self.assertEqual(seen["found"], naks)
+        self.assertRegex(seen["hash"], r"^#packet=\d+$")
+        self.assertNotEqual(seen["chosen"], seen["hash"])
+        self.assertIn("NAK", seen["status"])
+        self.assertEqual([int(title.split()[0]) for title in seen["losses"]], seen["badges"])
+        self.assertGreater(seen["opened"], seen["chips"])
+
     def test_ends_of_our_own_kind(self):
         path = os.path.join(self.folder, "repairs.pcapng")
         lossy_pingpong(path, iterations=300, port=18714, options=("--link", "udp"))
@@ -146,7 +164,8 @@ class InspectorTest(unittest.TestCase):
                 process.wait()
         print("explained on the page after", seen["delay_ms"], "ms")
         self.assertLess(seen["delay_ms"], 1000)
-        self.assertIn("10.9.0.1", seen["text"])
+        self.assertIn("10.9.0.1", seen["said"])
+        self.assertIn(f"process {receiver.pid} (ib_send_bw), which", seen["said"])
         self.assertLessEqual({"RESET", "INIT", "RTR", "RTS"}, set(seen["states"]))
         self.assertGreaterEqual(seen["walked"], 3)
         self.assertIn("ERR", seen["afterwards"], "the failure tells where its queue pair went")
