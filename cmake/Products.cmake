@@ -47,6 +47,8 @@ function(rrdma_known_products)
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/packaging/wireshark/profiles DESTINATION ${CMAKE_INSTALL_DATADIR}/wireshark)
   install(FILES ${CMAKE_SOURCE_DIR}/packaging/completion/rrdma.bash
     DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME rrdma)
+  install(FILES ${CMAKE_SOURCE_DIR}/packaging/completion/rrdma.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _rrdma)
+  install(FILES ${CMAKE_SOURCE_DIR}/packaging/completion/rrdma.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
   # Both units have the same name. When Debian 12 writes maintainer scripts, it searches only /lib for system units.
   set(RRDMA_SYSTEM_UNITS lib/systemd/system CACHE STRING "where the unit of the system's daemon goes")
   foreach(scope system user)

@@ -24,6 +24,8 @@ using Runner = std::function<int()>;
 using ArgumentHook = void (*)(std::vector<char*>& arguments);
 std::vector<ArgumentHook>& argument_hooks();
 
+// Groups the subcommands in the help and adds examples to the help of each.
+void arrange_help(CLI::App& app);
 // Removes the `--` between the options of `rrdma run` and the program from the arguments. Otherwise CLI11
 // would reject the program's options. Returns the new count.
 int drop_run_separator(CLI::App& app, int argc, char** argv);

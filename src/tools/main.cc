@@ -134,6 +134,7 @@ int run(int argc, char** argv) {
 #include "tools/command_calls.inc"
 #undef RRDMA_COMMAND
   add_help_command(app, chosen);
+  arrange_help(app);
   try {
     std::vector<char*> arguments(argv, argv + argc);
     for (const ArgumentHook hook : argument_hooks()) hook(arguments);

@@ -203,7 +203,8 @@ CLI::App* add(CLI::App& app, const char* name, const char* what, Options& option
   made->add_option("--secret-file", options.secret_file,
                    "A file whose first line is the shared secret, if the server requires one (the default is "
                    "the environment variable RRDMA_RPC_SECRET)");
-  made->add_option("--seconds", options.seconds, "Timeout of the connection and of a call (5)")
+  made->add_option("--timeout,--seconds", options.seconds,
+                   "Timeout of the connection and of a call, in seconds (5)")
       ->check(CLI::PositiveNumber);
   made->callback([&chosen, command] { chosen = command; });
   return made;

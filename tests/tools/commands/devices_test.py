@@ -61,7 +61,7 @@ class Devices(unittest.TestCase):
 class Usage(unittest.TestCase):
     def test_help_at_every_level(self):
         output, _ = run("--help")
-        commands = re.findall(r"^  ([a-z]+)  +[A-Z]", output.split("Subcommands:")[1], re.M)
+        commands = re.findall(r"^  ([a-z]+)  +[A-Z]", output, re.M)
         self.assertGreaterEqual(set(commands), {"run", "decode", "devices", "gids", "stat"})
         for name in commands:
             text, _ = run(name, "--help")
