@@ -201,6 +201,11 @@ class InspectServer::Impl {
     evbuffer_free(body);
   }
 
+  struct Stream {
+    evhttp_request* request;
+    evhttp_connection* connection;
+  };
+
   // Server-sent events.
   void open_stream(evhttp_request* request) {
     if (!content_.live) {
@@ -218,26 +223,29 @@ class InspectServer::Impl {
           static_cast<Impl*>(self)->forget_stream(connection);
         },
         this);
-    streams_.push_back(request);
+    streams_.push_back({request, evhttp_request_get_connection(request)});
     evhttp_send_reply_start(request, HTTP_OK, nullptr);
     tell_streams();
   }
 
   void forget_stream(const evhttp_connection* connection) {
-    std::erase_if(streams_, [connection](evhttp_request* stream) {
-      return evhttp_request_get_connection(stream) == connection;
+    std::erase_if(streams_, [connection](const Stream& stream) {
+      if (stream.connection != connection) return false;
+      // libevent takes the request of a connection that failed off it, and leaves it to us.
+      if (evhttp_request_get_connection(stream.request) == nullptr) evhttp_request_free(stream.request);
+      return true;
     });
   }
 
   void tell_streams() {
     if (streams_.empty()) return;
     const std::string event = "data: " + content_.live() + "\n\n";
-    for (evhttp_request* stream : std::vector(streams_)) {
-      bufferevent* output = evhttp_connection_get_bufferevent(evhttp_request_get_connection(stream));
+    for (const Stream& stream : std::vector(streams_)) {
+      bufferevent* output = evhttp_connection_get_bufferevent(stream.connection);
       if (evbuffer_get_length(bufferevent_get_output(output)) > kUnsentMax) continue;
       evbuffer* body = evbuffer_new();
       evbuffer_add(body, event.data(), event.size());
-      evhttp_send_reply_chunk(stream, body);
+      evhttp_send_reply_chunk(stream.request, body);
       evbuffer_free(body);
     }
   }
@@ -245,7 +253,7 @@ class InspectServer::Impl {
   ServerContent content_;
   EventBase base_{nullptr, event_base_free};
   // Before http_, and so destroyed after it: freeing it closes the connections, and each says that its stream is gone.
-  std::vector<evhttp_request*> streams_;
+  std::vector<Stream> streams_;
   Http http_{nullptr, evhttp_free};
   std::string token_;
   int port_ = 0;

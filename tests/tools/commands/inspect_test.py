@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -98,6 +99,28 @@ class Inspect(unittest.TestCase):
         seen = json.loads(events[-1].removeprefix("data: "))
         self.assertEqual({process["pid"] for process in seen["stat"]["processes"]}, pair.pids())
         self.assertEqual({qp["state"] for process in seen["stat"]["processes"] for qp in process["queue_pairs"]}, {"RTS"})
+
+    def test_a_page_that_closes_does_not_end_it(self):
+        """Pages close their stream in the middle, in order and with a reset; the others go on."""
+        with Inspector() as inspector, PingPong(port=18715):
+            def watch():
+                page = socket.create_connection(("127.0.0.1", inspector.port))
+                page.sendall(f"GET /{inspector.token}/live HTTP/1.1\r\nHost: 127.0.0.1:{inspector.port}\r\n\r\n".encode())
+                lines = page.makefile(encoding="utf-8")
+                next(line for line in lines if line.startswith("data: "))
+                return page, lines
+            stays, told = watch()
+            for abruptly in (False, True, False, True):
+                page, lines = watch()
+                if abruptly:
+                    page.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                lines.close()
+                page.close()
+                for _ in range(3):
+                    next(line for line in told if line.startswith("data: "))
+            self.assertIsNone(inspector.process.poll())
+            told.close()
+            stays.close()
 
     def test_it_is_interrupted_while_pages_watch(self):
         """Ctrl-C while pages have the stream open: it ends, and does not crash."""
