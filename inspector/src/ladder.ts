@@ -107,9 +107,10 @@ export class Ladder {
     const s = this.selection;
     if (!s || place < 0 || place >= s.size) return;
     const rows = Math.max(100, this.surface.height - headRoom) / rowsWanted;
-    const low = Math.max(0, Math.floor(place - rows * 0.3)), high = Math.min(s.size - 1, Math.ceil(place + rows * 0.7));
+    // Near the top: in a narrow window, the fields cover the lower part.
+    const low = Math.max(0, Math.floor(place - rows * 0.15)), high = Math.min(s.size - 1, Math.ceil(place + rows * 0.85));
     if (this.mode === "steps" ? this.to - this.from > rows * 1.5 : this.placeAt(this.to) - this.placeAt(this.from) > rows * 3) {
-      if (this.mode === "steps") this.look(place - rows * 0.3, place + rows * 0.7);
+      if (this.mode === "steps") this.look(place - rows * 0.15, place + rows * 0.85);
       else { const margin = Math.max(500, (s.time[high]! - s.time[low]!) * 0.05); this.look(s.time[low]! - margin, s.time[high]! + margin); }
     }
     this.select(place);

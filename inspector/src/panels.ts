@@ -114,9 +114,10 @@ function problemCard(capture: Capture, finding: Finding, goTo: (packet: number) 
       shown < finding.packets.length ? h("button", { class: "chip more", onclick: () => fill(finding.packets.length) }, `+ ${count(rest)}`) : rest > 0 ? h("span", { class: "hint" }, t("more_in_ladder", count(rest))) : null);
   };
   fill(Math.min(12, finding.packets.length));
-  // Comments in the capture name exact causes; the usual ones would only distract.
+  // Comments on lost and damaged packets name exact causes; the usual ones would only distract. A comment on a NAK is not
+  // the reason for it.
   const remarks = new Map<string, number>();
-  for (const i of finding.packets) { const remark = capture.header.remarks[String(i)]; if (remark) remarks.set(remark, (remarks.get(remark) ?? 0) + 1); }
+  if (["lost", "bad"].includes(finding.kind)) for (const i of finding.packets) { const remark = capture.header.remarks[String(i)]; if (remark) remarks.set(remark, (remarks.get(remark) ?? 0) + 1); }
   const explained = [...remarks.values()].reduce((sum, n) => sum + n, 0);
   // A NAK or a silence has no comment of its own; its connection may have.
   const around = new Map<string, number>();
@@ -128,7 +129,7 @@ function problemCard(capture: Capture, finding: Finding, goTo: (packet: number) 
   return h("article", { class: `problem ${finding.grave ? "grave" : ""}`, "data-kind": finding.kind },
     h("header", {}, h("span", { class: "mark" }, { refused: "⊘", silence: "…", rnr: "⊘", rejected: "⊘", sequence: "◇", lost: "✕", bad: "!" }[finding.kind] ?? "!"),
       h("div", {}, h("h3", {}, of(finding.title)), h("p", { class: "way" }, finding.name ? h("code", {}, finding.name) : null, c ? h("span", {}, `${c.a.address} ${endName(c.a)[1]} ⇄ ${c.b.address} ${endName(c.b)[1]}`) : null))),
-    h("p", {}, of(finding.meaning)), h("div", { class: "advice" }, exact, injected, explained === finding.packets.length ? null : lines(t("causes"), finding.causes), explained === finding.packets.length ? null : lines(t("checks"), finding.checks)), chips);
+    h("p", {}, of(finding.meaning)), h("div", { class: "advice" }, exact, injected, explained > 0 && explained === finding.packets.length ? null : lines(t("causes"), finding.causes), explained > 0 && explained === finding.packets.length ? null : lines(t("checks"), finding.checks)), chips);
 }
 
 // The progress of a handshake, by its messages.

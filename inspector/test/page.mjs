@@ -65,6 +65,7 @@ const commands = {
     await wait(200);
     seen.losses = await page.$$eval("[data-kind=lost] h3", (all) => all.map((one) => one.textContent));
     seen.causes = await page.$$eval("[data-kind=lost] .advice li", (all) => all.map((one) => one.textContent));
+    seen.around = await page.$$eval("[data-kind=sequence] .advice li", (all) => all.map((one) => one.textContent));
     seen.chips = await page.$$eval("[data-kind=lost] .chips .chip", (all) => all.length);
     await page.$eval("[data-kind=lost] .chips .more", (one) => one.click());
     seen.opened = await page.$$eval("[data-kind=lost] .chips .chip", (all) => all.length);

@@ -72,6 +72,8 @@ class InspectorTest(unittest.TestCase):
         self.assertIn("NAK", seen["status"])
         self.assertEqual([int(title.split()[0]) for title in seen["losses"]], seen["badges"])
         self.assertGreater(seen["opened"], seen["chips"])
+        self.assertTrue(all("drop" in cause for cause in seen["causes"]), "faults that the capture records, and no usual causes")
+        self.assertTrue(any("drop" in cause for cause in seen["around"]), "a NAK has no cause of its own in the capture")
 
     def test_ends_of_our_own_kind(self):
         path = os.path.join(self.folder, "repairs.pcapng")
