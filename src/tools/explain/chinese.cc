@@ -207,8 +207,11 @@ std::string place(const ExplainFacts& facts) {
   return formatted("；远程地址 {:#x}，rkey {:#010x}", facts.remote_address, facts.rkey);
 }
 
-std::string rejection(const ExplainFacts& facts) {
-  return formatted("{} 拒绝了连接，原因 {}：{}。", wire::to_text(facts.peer), facts.reason,
+// The facts lack the port, which the sentence has: "10.9.0.1 port 7174 rejected …".
+std::string rejection(const ExplainFacts& facts, std::string_view sentence) {
+  const auto parts = match("{} port {} rejected{}", sentence);
+  return formatted("{}{} 拒绝了连接，原因 {}：{}。", wire::to_text(facts.peer),
+                   parts ? formatted(" 端口 {}", (*parts)[1]) : "", facts.reason,
                    clause(find_topic(TopicKind::kReject, facts.reason)));
 }
 
@@ -231,7 +234,6 @@ std::string in_chinese(std::string_view sentence) {
 
 std::string failure_in_chinese(const host::ExplainFacts& facts) {
   using namespace chinese;
-  if (facts.kind == ExplainFacts::kRejected) return rejection(facts);
   const auto cause = static_cast<Cause>(facts.cause);
   const std::string verdict = facts.kind == ExplainFacts::kRefused
                                   ? formatted("被拒绝，对端得到状态 {}", facts.status)
@@ -247,8 +249,9 @@ std::string failure_in_chinese(const host::ExplainFacts& facts) {
 }
 
 std::string sentence_in_chinese(const host::Explained& said) {
-  return said.facts.kind == host::ExplainFacts::kNone ? in_chinese(said.sentence)
-                                                      : failure_in_chinese(said.facts);
+  if (said.facts.kind == host::ExplainFacts::kNone) return in_chinese(said.sentence);
+  if (said.facts.kind == host::ExplainFacts::kRejected) return chinese::rejection(said.facts, said.sentence);
+  return failure_in_chinese(said.facts);
 }
 
 }  // namespace rrdma::tools

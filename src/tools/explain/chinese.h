@@ -17,7 +17,7 @@ struct SentencePair {
 std::span<const SentencePair> chinese_sentences();
 
 [[nodiscard]] std::string in_chinese(std::string_view sentence);
-// REQUIRES: facts.kind != kNone.
+// Of a request. REQUIRES: facts.kind is kSend, kReceive or kRefused.
 [[nodiscard]] std::string failure_in_chinese(const host::ExplainFacts& facts);
 [[nodiscard]] std::string sentence_in_chinese(const host::Explained& said);
 

@@ -287,6 +287,7 @@ class Refusals(unittest.TestCase):
         self.assertIn("10.9.0.1 port 18699 rejected the connection with reason 8: invalid service ID: nobody listens there.", said["sentence"])
         self.assertRegex(said["sentence"], r"Start the server there, .*\.$")
         self.assertTrue(said["failure"]["remedy"])
+        self.assertIn("10.9.0.1 端口 18699 拒绝了连接，原因 8：", run("explain", "--pid", pid, "--lang", "zh")[0])
 
     # IBTA 12.6.7.2: every reason that a peer may give.
     def test_every_reason(self):
