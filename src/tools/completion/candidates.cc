@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <memory>
 
@@ -154,11 +155,19 @@ bool takes_value(const CLI::App& command, const std::string& word) {
   return option != nullptr && option->get_items_expected_max() > 0;
 }
 
+// Other words must not reach the shell of words_of_help().
+bool is_subcommand_name(const std::string& word) {
+  return word.find_first_not_of("abcdefghijklmnopqrstuvwxyz") == std::string::npos;
+}
+
 // `rrdma rpc` is a program of its own: its help is the only declaration of its words.
 std::vector<Candidate> words_of_help(const std::string& command, bool wants_options) {
   std::vector<Candidate> made;
+  std::error_code error;
+  const std::string own =
+      std::filesystem::read_symlink("/proc/self/exe", error);  // of the shell, inside popen
   const std::unique_ptr<FILE, int (*)(FILE*)> help(
-      ::popen(("/proc/self/exe " + command + " --help 2>&1").c_str(), "r"), &::pclose);
+      ::popen(("'" + own + "' " + command + " --help 2>&1").c_str(), "r"), &::pclose);
   std::array<char, 512> line{};
   while (help != nullptr && std::fgets(line.data(), line.size(), help.get()) != nullptr) {
     const std::string text(line.data());
@@ -201,7 +210,7 @@ Candidates candidates_for(const CLI::App& app, const std::vector<std::string>& w
       return found;
     }
     const CLI::App* next = subcommand_of(*command, word);
-    if (next == nullptr && path != "rpc") continue;
+    if (next == nullptr && (path != "rpc" || !is_subcommand_name(word))) continue;
     if (next != nullptr) command = next;
     path += (path.empty() ? "" : " ") + word;
   }

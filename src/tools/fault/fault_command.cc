@@ -149,8 +149,10 @@ int run_set(const FaultOptions& options) {
   for (const std::string& line : lines) {
     if (const int status = set_line(*daemon, line, programs); status != kExitSuccess) return status;
   }
-  return programs != 0 || !waits || wait_for_a_program(*daemon, programs_before) ? kExitSuccess
-                                                                                 : kExitFailure;
+  // A rule of the connection manager is for no program in particular.
+  const auto running = daemon->list_processes();
+  if (programs != 0 || !waits || (running && !running->empty())) return kExitSuccess;
+  return wait_for_a_program(*daemon, programs_before) ? kExitSuccess : kExitFailure;
 }
 
 int run_list(const FaultOptions& options) {
