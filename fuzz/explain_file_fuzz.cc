@@ -106,8 +106,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const host::ExplainedProcess process = host::read_explained(kPid);
   RRDMA_ASSERT(process.sentences.size() <= host::kExplainRecordsSum);
   for (const auto language : {tools::Language::kEnglish, tools::Language::kChinese}) {
-    require_visible(tools::text_of_process(process, {.language = language, .palette = {}, .columns = 80}));
-    const std::string json = tools::processes_json({&process, 1}, language);
+    require_visible(
+        tools::text_of_process(process, {&process, 1}, {.language = language, .palette = {}, .columns = 80}));
+    const std::string json = tools::processes_json({&process, 1}, {&process, 1}, language);
     RRDMA_ASSERT(nlohmann::json::accept(json));
   }
   return 0;

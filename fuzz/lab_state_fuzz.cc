@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const Topology state = parse_topology(text);
     for (const LabLink& link : state.links)
       RRDMA_ASSERT(link.a < state.nodes.size() && link.b < state.nodes.size());
-    (void)terminal_picture(state, {});
+    (void)terminal_picture(state, {}, {});
     const std::string written = emit_topology(state);
     RRDMA_ASSERT(emit_topology(parse_topology(written)) == written);
   }
@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (read.ok()) {
     for (const LabLink& link : read->links)
       RRDMA_ASSERT(link.a < read->nodes.size() && link.b < read->nodes.size());
-    (void)terminal_picture(*read, {});
+    (void)terminal_picture(*read, {}, {});
   }
   return 0;
 }
