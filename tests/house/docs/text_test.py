@@ -152,7 +152,7 @@ class Sentences(unittest.TestCase):
             self.follow(f"make -n -C {SOURCE} {target}", ".")
 
     def test_every_command_has_help_and_a_page(self):
-        names = re.findall(r"^  ([a-z]+) ", run("--help")[0].split("Subcommands:")[1], re.M)
+        names = re.findall(r"^  ([a-z]+) ", run("--help")[0].split("Run programs:")[1], re.M)
         self.assertGreaterEqual(len(names), 11)
         for name in names:
             self.assertIn(f"Usage: rrdma {name}", run(name, "--help")[0])
@@ -161,7 +161,7 @@ class Sentences(unittest.TestCase):
     def test_json_where_there_is_data(self):
         for words in (["devices"], ["gids"], ["link", "show"], ["doctor"], ["stat"], ["explain", "--list"], ["explain", "EINVAL"]):
             self.assertTrue(run_json(*words, "--json"), words)
-        offered = {name for name in re.findall(r"^  ([a-z]+) ", run("--help")[0].split("Subcommands:")[1], re.M) if "--json" in run(name, "--help")[0]}
+        offered = {name for name in re.findall(r"^  ([a-z]+) ", run("--help")[0].split("Run programs:")[1], re.M) if "--json" in run(name, "--help")[0]}
         self.assertLessEqual({"devices", "gids", "doctor", "stat", "explain", "decode", "sim"}, offered)
 
     def test_a_message_of_one_packet(self):
