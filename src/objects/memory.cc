@@ -222,6 +222,15 @@ Result<void, MemoryError> MemoryTable::reregister(MemoryRegion& region, const Re
   return {};
 }
 
+bool MemoryTable::renew(MemoryRegion& region, std::uint32_t key, const RegionRequest& request) {
+  RRDMA_ASSERT(region.renewable);
+  if (key >> 8 != region.key >> 8) return false;
+  if (!reregister(region, request)) return false;
+  find(region.key)->key = key;  // its slot depends only on the 24 bits that do not change
+  region.key = key;
+  return true;
+}
+
 Result<void, MemoryError> MemoryTable::deregister(MemoryRegion& region) {
   if (region.windows != 0) return Failure{MemoryError::kStillBound};
   close_region(region);
@@ -304,6 +313,13 @@ void MemoryTable::unbind(MemoryWindow& window) {
 }
 
 bool MemoryTable::invalidate(wire::RKey key, const ProtectionDomain& pd, wire::Qpn qpn) {
+  if (MemoryRegion* region = find_region(key.value); region != nullptr && region->renewable) {
+    if (region->pd != &pd) return false;
+    close_region(*region);
+    region->length = 0;
+    region->access = 0;
+    return true;
+  }
   const Excluded others(windows_lock_);
   MemoryWindow* window = find_window(key.value);
   if (window == nullptr || window->type != WindowType::kType2 || window->region == nullptr) return false;

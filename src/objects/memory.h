@@ -60,6 +60,9 @@ struct MemoryRegion {
   std::uint32_t windows = 0;  // windows bound to it
   bool null_region = false;   // reads return zeros, writes are discarded
   std::uint8_t kind = 0;      // MemoryTable::kind(); 0: the CPU can touch it
+  // Its owner renews it for other memory (fast registration), and both ends may invalidate it. Only for a table that
+  // one lane uses: an invalidation takes that lane's lock alone.
+  bool renewable = false;
 };
 
 enum class WindowType : std::uint8_t { kType1 = 1, kType2 = 2 };
@@ -156,6 +159,9 @@ class MemoryTable {
   // Changes the members that are set in `request` (translation, pd, access); the keys stay.
   Result<void, MemoryError> reregister(MemoryRegion& region, const RegionRequest& request);
   Result<void, MemoryError> deregister(MemoryRegion& region);
+  // Gives a renewable region other memory and the variant of `key`. False if the key is another region's or the request
+  // is refused. REQUIRES: region.renewable.
+  bool renew(MemoryRegion& region, std::uint32_t key, const RegionRequest& request);
 
   Result<MemoryWindow*, MemoryError> allocate_window(ProtectionDomain& pd, WindowType type);
   void free_window(MemoryWindow& window);
@@ -173,7 +179,7 @@ class MemoryTable {
   // Incremented when a type 1 window loses access to memory. Another lane may still be in the middle of such an
   // access. A revocation takes effect only after every lane has released its lock once.
   [[nodiscard]] std::uint64_t revocations() const { return revocations_.load(std::memory_order_acquire); }
-  // Invalidates a bound type 2 window of this QP. False if the key names no such window.
+  // Invalidates a bound type 2 window of this QP, or a renewable region. False if the key names neither.
   bool invalidate(wire::RKey key, const ProtectionDomain& pd, wire::Qpn qpn);
   // Destroying a QP invalidates the windows bound through it.
   void invalidate_windows_of(wire::Qpn qpn);

@@ -56,6 +56,30 @@ TEST_F(Memory, ARegionGrantsItsOctetsAndNotOneMore) {
   EXPECT_EQ(remote(region.key, ~std::uint64_t{0}, 2, kRemoteRead).cause, Cause::kRemoteOutOfBounds);
 }
 
+TEST_F(Memory, ARenewableRegionTakesOtherMemoryAndAnotherVariantOfItsKey) {
+  MemoryRegion& region = add(0, 0);
+  region.renewable = true;
+  const std::uint32_t first = region.key, second = MemoryTable::next_variant(first);
+  const std::uint64_t at = address_of(buffer_);
+  const RegionRequest request{
+      .pd = &pd_, .host = buffer_, .length = 64, .address = at, .access = kRemoteRead};
+  EXPECT_FALSE(table_.renew(region, first + 0x100, request));
+  ASSERT_TRUE(table_.renew(region, second, request));
+  EXPECT_FALSE(remote(first, at, 64, kRemoteRead).ok());
+  EXPECT_TRUE(remote(second, at, 64, kRemoteRead).ok());
+  EXPECT_FALSE(table_.invalidate(wire::RKey{second}, other_pd_, kQpn));
+  EXPECT_TRUE(table_.invalidate(wire::RKey{second}, pd_, kQpn));
+  EXPECT_FALSE(remote(second, at, 1, kRemoteRead).ok());
+  EXPECT_TRUE(table_.renew(region, MemoryTable::next_variant(second), request));
+  EXPECT_TRUE(table_.deregister(region).ok());
+}
+
+TEST_F(Memory, AnOrdinaryRegionCannotBeInvalidated) {
+  const MemoryRegion& region = add(64, kOwner);
+  EXPECT_FALSE(table_.invalidate(wire::RKey{region.key}, pd_, kQpn));
+  EXPECT_TRUE(local(region, address_of(buffer_), 64).ok());
+}
+
 TEST_F(Memory, AddressesAtTheEndOfTheAddressSpaceDoNotWrap) {
   constexpr std::uint64_t kLast64 = ~std::uint64_t{0} - 63;  // 64 bytes up to the very end
   auto made = table_.register_region(

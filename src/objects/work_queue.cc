@@ -45,7 +45,11 @@ bool ReceiveQueue::post(std::uint64_t wr_id, std::span<const Sge> list) {
 
 bool ReceiveQueue::take(ReceiveEntry& entry, Sge* list) {
   const std::uint64_t head = head_.load(std::memory_order_relaxed);
-  const std::uint64_t queued = tail_.load(std::memory_order_acquire) - head;
+  std::uint64_t queued = tail_.load(std::memory_order_acquire) - head;
+  if (queued == 0 && source_ != nullptr) {
+    source_->refill(*this);
+    queued = tail_.load(std::memory_order_relaxed) - head;
+  }
   if (queued == 0) return false;
   const std::uint8_t* from = slot(head);
   std::memcpy(&entry, from, sizeof entry);

@@ -198,6 +198,14 @@ class LimitListener {
   virtual void on_limit(ReceiveQueue& queue) = 0;
 };
 
+// Requests that are posted elsewhere, and move to the queue when a message finds it empty.
+class ReceiveSource {
+ public:
+  virtual ~ReceiveSource() = default;
+  // Posts what is there. Called by the consumer, which is the only producer then.
+  virtual void refill(ReceiveQueue& queue) = 0;
+};
+
 class ReceiveQueue {
  public:
   // REQUIRES: entries <= kQueueEntriesMax, sges <= kSgeMax.
@@ -216,6 +224,8 @@ class ReceiveQueue {
   bool take(ReceiveEntry& entry, Sge* list);
   // REQUIRES: neither side is active. False if the queued entries would not fit.
   bool resize(std::uint32_t entries);
+  // The source must outlive the queue; null: none.
+  void set_source(ReceiveSource* source) { source_ = source; }
 
   // Shared queues: raises one event when fewer than `limit` entries are left; 0 disarms.
   void arm_limit(std::uint32_t limit) { limit_.store(limit, std::memory_order_relaxed); }
@@ -237,6 +247,7 @@ class ReceiveQueue {
   std::size_t stride_;
   std::unique_ptr<std::uint8_t[]> memory_;
   LimitListener* listener_;
+  ReceiveSource* source_ = nullptr;
   std::atomic<std::uint32_t> limit_{0};
   alignas(64) std::atomic<std::uint64_t> tail_{0};
   alignas(64) std::atomic<std::uint64_t> head_{0};

@@ -12,6 +12,33 @@
 
 namespace rrdma::objects::work_queue_test {
 
+// Requests that lie elsewhere, three at a time.
+class Elsewhere final : public ReceiveSource {
+ public:
+  void refill(ReceiveQueue& queue) override {
+    ++calls;
+    for (int i = 0; i < 3 && next < last; ++i) EXPECT_TRUE(queue.post(next++, {}));
+  }
+  std::uint64_t next = 0, last = 0;
+  int calls = 0;
+};
+
+TEST(ReceiveQueue, AsksItsSourceOnlyWhenItIsEmpty) {
+  ReceiveQueue queue(4, 1);
+  Elsewhere source;
+  queue.set_source(&source);
+  ReceiveEntry entry;
+  Sge list[1];
+  EXPECT_FALSE(queue.take(entry, list));
+  source.last = 4;
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(queue.take(entry, list));
+    EXPECT_EQ(entry.wr_id, i);
+  }
+  EXPECT_EQ(source.calls, 3);
+  EXPECT_FALSE(queue.take(entry, list));
+}
+
 TEST(SendQueue, HoldsAsManyEntriesAsItWasAskedForAndWraps) {
   for (const std::uint32_t capacity : {1u, 2u, 3u, 5u, 8u, 13u}) {
     SendQueue queue(capacity, 4, 32);
