@@ -74,6 +74,25 @@ std::vector<OwnerToken> Endpoint::owners_of(const MadAddresses& addresses, const
   return owners;
 }
 
+bool Endpoint::is_recipient(const MadAddresses& addresses, const wire::CmMad& mad) const {
+  const auto knows = [&](wire::CommId id) {
+    const Connection* connection = table_.find({id.value});
+    return connection != nullptr && connection->route.local == addresses.local &&
+           connection->route.remote == addresses.remote;
+  };
+  return std::visit(
+      [&](const auto& message) {
+        using Message = std::decay_t<decltype(message)>;
+        if constexpr (std::is_same_v<Message, wire::CmReq> || std::is_same_v<Message, wire::CmSidrReq>)
+          return listeners_.match(message.service_id, ip_header_of(message)) != nullptr;
+        else if constexpr (std::is_same_v<Message, wire::CmSidrRep>)
+          return knows({message.request_id.value});
+        else
+          return knows(message.remote_comm_id);
+      },
+      mad.message);
+}
+
 Result<void, Error> Endpoint::set_owner(ConnectionId id, OwnerToken owner) {
   Connection* connection = owned(id);
   if (connection == nullptr) return Failure{Error::kUnknownConnection};

@@ -96,6 +96,8 @@ class Endpoint {
   // The owners that an incoming message concerns: its recipient, and its sender if that is one of these owners.
   [[nodiscard]] std::vector<OwnerToken> owners_of(const MadAddresses& addresses,
                                                   const wire::CmMad& mad) const;
+  // Whether an incoming message is for a connection, a look-up or a listener here.
+  [[nodiscard]] bool is_recipient(const MadAddresses& addresses, const wire::CmMad& mad) const;
   [[nodiscard]] std::optional<State> state_of(ConnectionId id) const;
   [[nodiscard]] Result<QpAttributes, Error> qp_attributes(ConnectionId id, QpStep step) const;
   [[nodiscard]] Result<EstablishedConnection, Error> snapshot(ConnectionId id) const;

@@ -386,6 +386,7 @@ void ConnectionService::pump(Instant now) {
     while (const auto mad = endpoint_.poll_mad()) mads_.send(*mad, now);
     while (const auto mad = mads_.receive()) {
       moved = true;
+      if (others_ && is_for_others(*mad) && others_(*mad)) continue;
       endpoint_.handle_mad(now, mad->addresses, mad->octets);
     }
     while (const auto event = endpoint_.poll_event()) {
@@ -393,6 +394,11 @@ void ConnectionService::pump(Instant now) {
       deliver(*event, now);
     }
   }
+}
+
+bool ConnectionService::is_for_others(const ReceivedMad& received) const {
+  const auto mad = wire::parse_cm_mad(received.octets);
+  return !mad || !endpoint_.is_recipient(received.addresses, *mad);
 }
 
 std::vector<Client*> ConnectionService::concerned_by(const cm::MadAddresses& addresses,

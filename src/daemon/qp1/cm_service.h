@@ -44,6 +44,8 @@ class ConnectionService final : public Subsystem {
   // before programs connect.
   using TimewaitLength = std::function<std::optional<Duration>(Client* program, const wire::Gid& remote)>;
   void set_timewait_length(TimewaitLength length);
+  // Called with each MAD that concerns no program here; false: nobody took it, and it is handled as one for nobody.
+  void set_others(std::function<bool(const ReceivedMad&)> others) { others_ = std::move(others); }
 
  private:
   struct Program {
@@ -93,6 +95,7 @@ class ConnectionService final : public Subsystem {
 
   // Moves MADs and events until nothing moves any more.
   void pump(Instant now);
+  [[nodiscard]] bool is_for_others(const ReceivedMad& mad) const;
   void deliver(const cm::Event& event, Instant now);
   [[nodiscard]] bool may_call(const cm::Route& route, const std::optional<wire::IpCmHeader>& ip);
   void flush(Program& program, Instant now);
@@ -111,6 +114,7 @@ class ConnectionService final : public Subsystem {
   std::unordered_map<const Client*, std::unique_ptr<Program>> programs_;
   std::unordered_map<std::uint32_t, Program*> by_serial_;
   std::uint32_t last_serial_ = 0;
+  std::function<bool(const ReceivedMad&)> others_;
   Instant flush_at_ = kNever;  // while an outbox is not empty
 };
 

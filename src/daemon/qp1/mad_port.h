@@ -61,6 +61,10 @@ class MadPort final : public Subsystem, private link::Receiver {
   // Sends over the network, or to this host itself. A MAD that cannot be sent is lost, as on any network.
   void send(const cm::OutgoingMad& mad, Instant now);
   [[nodiscard]] std::optional<ReceivedMad> receive();
+  // After a send() of another sender than the one that receives: the MAD may have come to this host itself.
+  void announce() {
+    if (!inbox_.empty() && arrival_) arrival_();
+  }
   [[nodiscard]] bool is_own(const wire::Gid& gid) { return own_.contains(gid); }
 
   Verdict handle_message(Client&, control::Received&) override { return Verdict::kOthers; }

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Requests to the daemon. A control operation asks and waits, killably and with a timeout. A note is told and forgotten.
+ * A doorbell is a QP in a list. All are dropped when the daemon goes: waiting callers get -ENODEV.
+ *
+ * Names: each object has a handle that the daemon uses. rrdma_find() takes a reference; rrdma_unname() waits until the
+ * last one is returned. No reference is held while user memory is touched.
+ */
+#include <linux/slab.h>
+
+#include "rrdma.h"
+
+struct rrdma_call {
+	struct list_head entry;
+	struct rrdma_request request;
+	struct rrdma_reply reply;
+	struct completion done;
+	bool answered;			/* and in no list; under dev->lock */
+};
+
+int rrdma_name(struct rrdma_dev *dev, struct rrdma_object *object, enum rrdma_kind kind)
+{
+	object->dev = dev;
+	object->kind = kind;
+	object->told = false;
+	refcount_set(&object->refs, 1);
+	init_completion(&object->unused);
+	return xa_alloc_irq(&dev->objects, &object->handle, object, XA_LIMIT(1, RRDMA_HANDLE_MAX), GFP_KERNEL);
+}
+
+void rrdma_unname(struct rrdma_object *object)
+{
+	xa_erase_irq(&object->dev->objects, object->handle);
+	rrdma_release(object);
+	wait_for_completion(&object->unused);
+}
+
+struct rrdma_object *rrdma_find(struct rrdma_dev *dev, u32 handle, enum rrdma_kind kind)
+{
+	struct rrdma_object *object;
+	unsigned long flags;
+
+	xa_lock_irqsave(&dev->objects, flags);
+	object = xa_load(&dev->objects, handle);
+	if (object && (object->kind != kind || !refcount_inc_not_zero(&object->refs)))
+		object = NULL;
+	xa_unlock_irqrestore(&dev->objects, flags);
+	return object;
+}
+
+void rrdma_release(struct rrdma_object *object)
+{
+	if (refcount_dec_and_test(&object->refs))
+		complete(&object->unused);
+}
+
+static bool rrdma_enqueue(struct rrdma_dev *dev, struct rrdma_call *call, bool wants_reply)
+{
+	unsigned long flags;
+	bool served;
+
+	spin_lock_irqsave(&dev->lock, flags);
+	served = dev->daemon;
+	if (served) {
+		call->request.tag = wants_reply ? ++dev->last_tag : 0;
+		list_add_tail(&call->entry, &dev->calls);
+	}
+	spin_unlock_irqrestore(&dev->lock, flags);
+	if (served)
+		wake_up(&dev->wait);
+	return served;
+}
+
+int rrdma_ask(struct rrdma_dev *dev, struct rrdma_request *request, struct rrdma_reply *reply)
+{
+	struct rrdma_call *call = kzalloc(sizeof(*call), GFP_KERNEL);
+	unsigned long flags;
+	long left;
+	int err;
+
+	if (!call)
+		return -ENOMEM;
+	call->request = *request;
+	init_completion(&call->done);
+	if (!rrdma_enqueue(dev, call, true)) {
+		kfree(call);
+		return -ENODEV;
+	}
+	left = wait_for_completion_killable_timeout(&call->done, RRDMA_CALL_TIMEOUT);
+	spin_lock_irqsave(&dev->lock, flags);
+	if (call->answered)
+		left = 1;
+	else
+		list_del(&call->entry);
+	spin_unlock_irqrestore(&dev->lock, flags);
+	if (left <= 0) {
+		err = left < 0 ? -EINTR : -ETIMEDOUT;
+	} else {
+		err = call->reply.error;
+		if (err > 0 || err < -MAX_ERRNO)
+			err = -EIO;
+		if (reply)
+			*reply = call->reply;
+	}
+	kfree(call);
+	return err;
+}
+
+/* An impatient caller must not leave the object with the daemon: then the request is repeated as a note. */
+void rrdma_ask_end(struct rrdma_dev *dev, struct rrdma_request *request)
+{
+	if (rrdma_ask(dev, request, NULL) == -EINTR)
+		rrdma_tell(dev, request);
+}
+
+int rrdma_tell(struct rrdma_dev *dev, const struct rrdma_request *request)
+{
+	struct rrdma_call *call = kzalloc(sizeof(*call), GFP_ATOMIC);
+
+	if (!call)
+		return -ENOMEM;
+	call->request = *request;
+	if (rrdma_enqueue(dev, call, false))
+		return 0;
+	kfree(call);
+	return -ENODEV;
+}
+
+void rrdma_tell_destroyed(struct rrdma_object *object, u32 op)
+{
+	struct rrdma_request request = { .op = op, .handle = object->handle };
+
+	if (object->told)
+		rrdma_tell(object->dev, &request);
+}
+
+void rrdma_ring_doorbell(struct rrdma_qp *qp)
+{
+	struct rrdma_dev *dev = qp->object.dev;
+	unsigned long flags;
+	bool rung = false;
+
+	spin_lock_irqsave(&dev->lock, flags);
+	if (dev->daemon && !qp->dead && list_empty(&qp->doorbell)) {
+		list_add_tail(&qp->doorbell, &dev->doorbells);
+		rung = true;
+	}
+	spin_unlock_irqrestore(&dev->lock, flags);
+	if (rung)
+		wake_up(&dev->wait);
+}
+
+void rrdma_forget_doorbell(struct rrdma_qp *qp)
+{
+	struct rrdma_dev *dev = qp->object.dev;
+	unsigned long flags;
+
+	spin_lock_irqsave(&dev->lock, flags);
+	list_del_init(&qp->doorbell);
+	spin_unlock_irqrestore(&dev->lock, flags);
+}
+
+bool rrdma_has_work(struct rrdma_dev *dev)
+{
+	return READ_ONCE(dev->gone) || !list_empty_careful(&dev->calls) || !list_empty_careful(&dev->doorbells);
+}
+
+/* Calls go first, in their order; a doorbell refers to a QP that the daemon already has. */
+bool rrdma_next_request(struct rrdma_dev *dev, struct rrdma_request *request)
+{
+	struct rrdma_call *call, *told = NULL;
+	struct rrdma_qp *qp;
+	unsigned long flags;
+	bool found = true;
+
+	spin_lock_irqsave(&dev->lock, flags);
+	call = list_first_entry_or_null(&dev->calls, struct rrdma_call, entry);
+	qp = list_first_entry_or_null(&dev->doorbells, struct rrdma_qp, doorbell);
+	if (call) {
+		*request = call->request;
+		if (request->tag) {
+			list_move_tail(&call->entry, &dev->asked);
+		} else {
+			list_del(&call->entry);
+			told = call;
+			if (request->op == RRDMA_OP_SEND_MAD)
+				dev->mads--;
+		}
+	} else if (qp) {
+		memset(request, 0, sizeof(*request));
+		request->op = RRDMA_OP_DOORBELL;
+		request->handle = qp->object.handle;
+		list_del_init(&qp->doorbell);
+	} else {
+		found = false;
+	}
+	spin_unlock_irqrestore(&dev->lock, flags);
+	kfree(told);
+	return found;
+}
+
+void rrdma_take_reply(struct rrdma_dev *dev, const struct rrdma_reply *reply)
+{
+	struct rrdma_call *call;
+	unsigned long flags;
+
+	spin_lock_irqsave(&dev->lock, flags);
+	list_for_each_entry(call, &dev->asked, entry) {
+		if (call->request.tag != reply->tag)
+			continue;
+		list_del(&call->entry);
+		call->reply = *reply;
+		call->answered = true;
+		complete(&call->done);
+		break;
+	}
+	spin_unlock_irqrestore(&dev->lock, flags);
+}
+
+int rrdma_attach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
+{
+	unsigned long flags;
+	int err = 0;
+
+	spin_lock_irqsave(&dev->lock, flags);
+	if (dev->gone)
+		err = -ENODEV;
+	else if (dev->daemon)
+		err = -EBUSY;
+	else
+		dev->daemon = session;
+	spin_unlock_irqrestore(&dev->lock, flags);
+	return err;
+}
+
+/* Everything that the daemon knew is lost: its QPs are dead, and callers get an error. */
+void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
+{
+	struct rrdma_call *call, *next;
+	struct rrdma_object *object;
+	unsigned long index, flags;
+	LIST_HEAD(told);
+
+	spin_lock_irqsave(&dev->lock, flags);
+	if (dev->daemon != session) {
+		spin_unlock_irqrestore(&dev->lock, flags);
+		return;
+	}
+	dev->daemon = NULL;
+	dev->mads = 0;
+	list_splice_tail_init(&dev->calls, &dev->asked);
+	list_for_each_entry_safe(call, next, &dev->asked, entry) {
+		if (!call->request.tag) {
+			list_move(&call->entry, &told);
+			continue;
+		}
+		list_del(&call->entry);
+		call->reply.error = -ENODEV;
+		call->answered = true;
+		complete(&call->done);
+	}
+	while (!list_empty(&dev->doorbells))
+		list_del_init(dev->doorbells.next);
+	spin_unlock_irqrestore(&dev->lock, flags);
+	list_for_each_entry_safe(call, next, &told, entry)
+		kfree(call);
+
+	xa_for_each(&dev->objects, index, object) {
+		struct rrdma_object *held = rrdma_find(dev, index, RRDMA_QP);
+
+		WRITE_ONCE(object->told, false);
+		if (!held)
+			continue;
+		if (index != READ_ONCE(dev->gsi)) {
+			rrdma_flush_qp(container_of(held, struct rrdma_qp, object));
+			rrdma_raise_event(dev, index, IB_EVENT_QP_FATAL);
+		}
+		rrdma_release(held);
+	}
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* /dev/rrdma: the daemon's side of the devices. rrdma_abi.h describes it. Everything that arrives here is hostile. */
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/poll.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/uio.h>
+#include <linux/vmalloc.h>
+
+#include "device_list.h"
+#include "rrdma.h"
+
+/* One open file. It keeps the memory of its device, not the device. */
+struct rrdma_session {
+	struct mutex mutex;		/* guards attaching */
+	struct rrdma_dev *dev;		/* set once */
+};
+
+#define RRDMA_COPY_MAX (64 * 1024)
+
+/* All files share one mapping, so that a region can be unmapped wherever it is mapped. */
+static struct inode *rrdma_inode;
+static DEFINE_MUTEX(rrdma_inode_mutex);
+
+static int rrdma_open(struct inode *inode, struct file *file)
+{
+	struct rrdma_session *session = kzalloc(sizeof(*session), GFP_KERNEL);
+
+	if (!session)
+		return -ENOMEM;
+	mutex_init(&session->mutex);
+	mutex_lock(&rrdma_inode_mutex);
+	if (!rrdma_inode)
+		rrdma_inode = igrab(inode);
+	mutex_unlock(&rrdma_inode_mutex);
+	file->f_mapping = rrdma_inode->i_mapping;
+	file->private_data = session;
+	return 0;
+}
+
+static int rrdma_close(struct inode *inode, struct file *file)
+{
+	struct rrdma_session *session = file->private_data;
+
+	if (session->dev) {
+		rrdma_detach_daemon(session->dev, session);
+		if (ib_device_try_get(&session->dev->ib)) {
+			rrdma_port_changed(session->dev);
+			ib_device_put(&session->dev->ib);
+		}
+		rrdma_put_device(session->dev);
+	}
+	kfree(session);
+	return 0;
+}
+
+/* The device goes. The session keeps its memory and finds nothing in it. */
+void rrdma_session_lost_device(struct rrdma_dev *dev)
+{
+	rrdma_detach_daemon(dev, READ_ONCE(dev->daemon));
+	WRITE_ONCE(dev->gone, true);
+	wake_up_all(&dev->wait);
+}
+
+static struct rrdma_dev *rrdma_dev_of(struct file *file)
+{
+	struct rrdma_session *session = file->private_data;
+
+	return smp_load_acquire(&session->dev);
+}
+
+static ssize_t rrdma_copy_memory(struct rrdma_dev *dev, struct kiocb *iocb, struct iov_iter *iter, bool store)
+{
+	u64 place = iocb->ki_pos;
+	size_t done = 0;
+	void *buffer = kvmalloc(min_t(size_t, iov_iter_count(iter), RRDMA_COPY_MAX), GFP_KERNEL);
+
+	if (!buffer)
+		return -ENOMEM;
+	while (iov_iter_count(iter)) {
+		size_t part = min_t(size_t, iov_iter_count(iter), RRDMA_COPY_MAX);
+		ssize_t err;
+
+		if (store && copy_from_iter(buffer, part, iter) != part) {
+			kvfree(buffer);
+			return -EFAULT;
+		}
+		err = place >= RRDMA_FAST_BASE ? rrdma_copy_fast(dev, place, buffer, part, store) :
+						 rrdma_copy_granted(dev, place, buffer, part, store);
+		if (!err && !store && copy_to_iter(buffer, part, iter) != part)
+			err = -EFAULT;
+		if (err) {
+			kvfree(buffer);
+			return err;
+		}
+		place += part;
+		done += part;
+	}
+	kvfree(buffer);
+	return done;
+}
+
+static ssize_t rrdma_read(struct kiocb *iocb, struct iov_iter *iter)
+{
+	struct rrdma_dev *dev = rrdma_dev_of(iocb->ki_filp);
+	struct rrdma_request request;
+	ssize_t done = 0;
+
+	if (!dev)
+		return -ENOTCONN;
+	if (iocb->ki_pos >= RRDMA_GRANT_BASE)
+		return rrdma_copy_memory(dev, iocb, iter, false);
+	if (iov_iter_count(iter) < sizeof(request))
+		return -EINVAL;
+	while (!done) {
+		if (READ_ONCE(dev->gone))
+			return -ENODEV;
+		while (iov_iter_count(iter) >= sizeof(request) && rrdma_next_request(dev, &request)) {
+			if (copy_to_iter(&request, sizeof(request), iter) != sizeof(request))
+				return -EFAULT;
+			done += sizeof(request);
+		}
+		if (done)
+			break;
+		if (iocb->ki_filp->f_flags & O_NONBLOCK)
+			return -EAGAIN;
+		if (wait_event_interruptible(dev->wait, rrdma_has_work(dev)))
+			return -ERESTARTSYS;
+	}
+	return done;
+}
+
+static ssize_t rrdma_write(struct kiocb *iocb, struct iov_iter *iter)
+{
+	struct rrdma_dev *dev = rrdma_dev_of(iocb->ki_filp);
+	struct rrdma_reply reply;
+	ssize_t done = 0;
+
+	if (!dev)
+		return -ENOTCONN;
+	if (iocb->ki_pos >= RRDMA_GRANT_BASE)
+		return rrdma_copy_memory(dev, iocb, iter, true);
+	while (iov_iter_count(iter) >= sizeof(reply)) {
+		if (copy_from_iter(&reply, sizeof(reply), iter) != sizeof(reply))
+			return -EFAULT;
+		rrdma_take_reply(dev, &reply);
+		done += sizeof(reply);
+	}
+	return done ? done : -EINVAL;
+}
+
+static __poll_t rrdma_poll(struct file *file, poll_table *wait)
+{
+	struct rrdma_dev *dev = rrdma_dev_of(file);
+
+	if (!dev)
+		return EPOLLERR;
+	poll_wait(file, &dev->wait, wait);
+	return rrdma_has_work(dev) ? EPOLLIN | EPOLLRDNORM : 0;
+}
+
+static long rrdma_attach(struct rrdma_session *session, struct rrdma_attach __user *from)
+{
+	struct rrdma_attach attach;
+	struct rrdma_dev *dev;
+	long err;
+
+	if (copy_from_user(&attach, from, sizeof(attach)))
+		return -EFAULT;
+	if (attach.version != RRDMA_ABI_VERSION || strnlen(attach.device, RRDMA_NAME_MAX) == RRDMA_NAME_MAX)
+		return -EINVAL;
+	dev = rrdma_hold_device(attach.device);
+	if (!dev)
+		return -ENODEV;
+	attach.interface_index = dev->ndev->ifindex;
+	memset(attach.interface, 0, sizeof(attach.interface));
+	strscpy(attach.interface, dev->ndev->name, sizeof(attach.interface));
+	mutex_lock(&session->mutex);
+	err = session->dev ? -EISCONN : rrdma_attach_daemon(dev, session);
+	if (!err)
+		smp_store_release(&session->dev, dev);
+	mutex_unlock(&session->mutex);
+	if (err) {
+		rrdma_put_device(dev);
+		return err;
+	}
+	if (ib_device_try_get(&dev->ib)) {
+		rrdma_port_changed(dev);
+		ib_device_put(&dev->ib);
+	}
+	return copy_to_user(from, &attach, sizeof(attach)) ? -EFAULT : 0;
+}
+
+static long rrdma_deliver_mad(struct rrdma_dev *dev, const void __user *from)
+{
+	struct rrdma_mad *mad = memdup_user(from, sizeof(*mad));
+	long err;
+
+	if (IS_ERR(mad))
+		return PTR_ERR(mad);
+	err = rrdma_gsi_deliver(dev, mad);
+	kfree(mad);
+	return err;
+}
+
+static long rrdma_notify(struct rrdma_dev *dev, u32 handle)
+{
+	struct rrdma_object *object = rrdma_find(dev, handle, RRDMA_CQ);
+
+	if (!object)
+		return -ENOENT;
+	rrdma_complete_cq(container_of(object, struct rrdma_cq, object));
+	rrdma_release(object);
+	return 0;
+}
+
+static long rrdma_ioctl(struct file *file, unsigned int command, unsigned long argument)
+{
+	void __user *from = (void __user *)argument;
+	struct rrdma_dev *dev = rrdma_dev_of(file);
+	struct rrdma_notify notify;
+	struct rrdma_event event;
+
+	if (command == RRDMA_IOC_ATTACH)
+		return rrdma_attach(file->private_data, from);
+	if (!dev)
+		return -ENOTCONN;
+	if (READ_ONCE(dev->gone))
+		return -ENODEV;
+	switch (command) {
+	case RRDMA_IOC_NOTIFY:
+		if (copy_from_user(&notify, from, sizeof(notify)))
+			return -EFAULT;
+		return rrdma_notify(dev, notify.handle);
+	case RRDMA_IOC_EVENT:
+		if (copy_from_user(&event, from, sizeof(event)))
+			return -EFAULT;
+		rrdma_raise_event(dev, event.handle, event.event);
+		return 0;
+	case RRDMA_IOC_MAD:
+		return rrdma_deliver_mad(dev, from);
+	}
+	return -ENOTTY;
+}
+
+/* Populates a mapped region page by page: filling it at once could race with its end. */
+static vm_fault_t rrdma_fault(struct vm_fault *fault)
+{
+	struct rrdma_dev *dev = rrdma_dev_of(fault->vma->vm_file);
+	u32 handle = (fault->vma->vm_pgoff & ~RRDMA_REGION_PAGE(0)) >> 32;
+	struct rrdma_object *object = rrdma_find(dev, handle, RRDMA_MR);
+	u64 page = fault->pgoff - fault->vma->vm_pgoff;
+	vm_fault_t outcome = VM_FAULT_SIGBUS;
+	struct rrdma_mr *mr;
+
+	if (!object)
+		return outcome;
+	mr = container_of(object, struct rrdma_mr, object);
+	if (mr->umem && page < mr->page_count && (mr->umem->writable || !(fault->vma->vm_flags & VM_WRITE)))
+		outcome = vmf_insert_pfn(fault->vma, fault->address, mr->pages[page]);
+	rrdma_release(object);
+	return outcome;
+}
+
+static const struct vm_operations_struct rrdma_vm_ops = {
+	.fault = rrdma_fault,
+};
+
+static int rrdma_map_region(struct rrdma_dev *dev, struct vm_area_struct *vma)
+{
+	u32 handle = (vma->vm_pgoff & ~RRDMA_REGION_PAGE(0)) >> 32;
+	struct rrdma_object *object = rrdma_find(dev, handle, RRDMA_MR);
+	struct rrdma_mr *mr;
+	int err = 0;
+
+	if (!object)
+		return -ENOENT;
+	mr = container_of(object, struct rrdma_mr, object);
+	if (!mr->umem || (u32)vma->vm_pgoff || vma_pages(vma) > mr->page_count)
+		err = -EINVAL;
+	else if (!mr->umem->writable && (vma->vm_flags & VM_WRITE))
+		err = -EACCES;
+	rrdma_release(object);
+	if (err)
+		return err;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
+	vm_flags_mod(vma, VM_PFNMAP | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
+		     vma->vm_flags & VM_WRITE ? 0 : VM_MAYWRITE);
+#else
+	vma->vm_flags |= VM_PFNMAP | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP;
+	if (!(vma->vm_flags & VM_WRITE))
+		vma->vm_flags &= ~VM_MAYWRITE;
+#endif
+	vma->vm_ops = &rrdma_vm_ops;
+	return 0;
+}
+
+static int rrdma_map_ring(struct rrdma_dev *dev, struct vm_area_struct *vma)
+{
+	struct rrdma_object *object;
+	struct rrdma_ring *ring;
+	int err = -EINVAL;
+
+	if (vma->vm_pgoff & 0xffff || vma->vm_pgoff >> 16 > RRDMA_HANDLE_MAX)
+		return -EINVAL;
+	object = rrdma_find(dev, vma->vm_pgoff >> 16, RRDMA_RING);
+	if (!object)
+		return -ENOENT;
+	ring = container_of(object, struct rrdma_ring, object);
+	if (vma->vm_end - vma->vm_start == ring->octets)
+		err = remap_vmalloc_range(vma, ring->buf, 0);
+	rrdma_release(object);
+	return err;
+}
+
+static int rrdma_chardev_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	struct rrdma_dev *dev = rrdma_dev_of(file);
+
+	if (!dev)
+		return -ENOTCONN;
+	if (!(vma->vm_flags & VM_SHARED))
+		return -EINVAL;
+	return vma->vm_pgoff >= RRDMA_REGION_PAGE(0) ? rrdma_map_region(dev, vma) : rrdma_map_ring(dev, vma);
+}
+
+/* REQUIRES: no lookup finds the region any more. */
+void rrdma_unmap_region(struct rrdma_mr *mr)
+{
+	mutex_lock(&rrdma_inode_mutex);
+	if (rrdma_inode)
+		unmap_mapping_range(rrdma_inode->i_mapping, RRDMA_REGION_PAGE(mr->object.handle) << PAGE_SHIFT,
+				    (loff_t)mr->page_count << PAGE_SHIFT, 1);
+	mutex_unlock(&rrdma_inode_mutex);
+}
+
+static const struct file_operations rrdma_fops = {
+	.owner = THIS_MODULE,
+	.open = rrdma_open,
+	.release = rrdma_close,
+	.read_iter = rrdma_read,
+	.write_iter = rrdma_write,
+	.poll = rrdma_poll,
+	.unlocked_ioctl = rrdma_ioctl,
+	.mmap = rrdma_chardev_mmap,
+};
+
+static struct miscdevice rrdma_misc = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "rrdma",
+	.mode = 0600,
+	.fops = &rrdma_fops,
+};
+
+int rrdma_open_chardev(void)
+{
+	return misc_register(&rrdma_misc);
+}
+
+void rrdma_close_chardev(void)
+{
+	misc_deregister(&rrdma_misc);
+	if (rrdma_inode)
+		iput(rrdma_inode);
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * Memory regions. User memory is pinned, and the daemon maps its pages. Kernel memory is never mapped: the daemon copies
+ * from and to it through the file, within what a work request or a fast registration grants.
+ */
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "rrdma.h"
+
+/* Every SGE of a kernel user is a grant, whatever its key. A key for peers to all of memory does not exist. */
+struct ib_mr *rrdma_get_dma_mr(struct ib_pd *ib, int access)
+{
+	struct rrdma_mr *mr;
+
+	if (access & (IB_ACCESS_REMOTE_READ | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC))
+		return ERR_PTR(-EOPNOTSUPP);
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	mr->ib.lkey = mr->ib.rkey = RRDMA_GRANT_KEY;
+	return &mr->ib;
+}
+
+static int rrdma_list_pages(struct rrdma_mr *mr)
+{
+	struct sg_page_iter iter;
+	u64 *page;
+
+	mr->page_count = ib_umem_num_pages(mr->umem);
+	mr->pages = page = kvcalloc(mr->page_count, sizeof(*page), GFP_KERNEL);
+	if (!page)
+		return -ENOMEM;
+	for_each_sgtable_page(&mr->umem->sgt_append.sgt, &iter, 0) {
+		if (page == mr->pages + mr->page_count)
+			return -EINVAL;
+		*page++ = page_to_pfn(sg_page_iter_page(&iter));
+	}
+	return page == mr->pages + mr->page_count ? 0 : -EINVAL;
+}
+
+struct ib_mr *rrdma_reg_user_mr(struct ib_pd *ib, u64 start, u64 length, u64 virt, int access, struct ib_udata *udata)
+{
+	struct rrdma_dev *dev = to_dev(ib->device);
+	struct rrdma_mr *mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	struct rrdma_request request = { .op = RRDMA_OP_REGISTER };
+	struct rrdma_reply reply;
+	int err;
+
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	mr->umem = ib_umem_get(ib->device, start, length, access);
+	if (IS_ERR(mr->umem)) {
+		err = PTR_ERR(mr->umem);
+		goto free;
+	}
+	err = rrdma_list_pages(mr);
+	if (err)
+		goto release;
+	err = rrdma_name(dev, &mr->object, RRDMA_MR);
+	if (err)
+		goto release;
+	request.handle = mr->object.handle;
+	request.region.pd = to_pd(ib)->object.handle;
+	request.region.access = access;
+	request.region.address = virt;
+	request.region.length = length;
+	request.region.first_offset = ib_umem_offset(mr->umem);
+	request.region.pages = mr->page_count;
+	to_pd(ib)->object.told = true;
+	err = rrdma_ask(dev, &request, &reply);
+	if (err)
+		goto unname;
+	mr->object.told = true;
+	mr->ib.lkey = mr->ib.rkey = reply.number;
+	return &mr->ib;
+
+unname:
+	request.op = RRDMA_OP_DEREGISTER;
+	rrdma_tell(dev, &request);	/* the daemon may have taken the request */
+	rrdma_unname(&mr->object);
+	rrdma_unmap_region(mr);
+release:
+	kvfree(mr->pages);
+	ib_umem_release(mr->umem);
+free:
+	kfree(mr);
+	return ERR_PTR(err);
+}
+
+struct ib_mr *rrdma_alloc_mr(struct ib_pd *ib, enum ib_mr_type type, u32 sges)
+{
+	struct rrdma_dev *dev = to_dev(ib->device);
+	struct rrdma_request request = { .op = RRDMA_OP_ALLOC_FAST };
+	struct rrdma_reply reply;
+	struct rrdma_mr *mr;
+	int err = -ENOMEM;
+
+	if (type != IB_MR_TYPE_MEM_REG || !sges || sges > RRDMA_FAST_PAGES_MAX)
+		return ERR_PTR(-EINVAL);
+	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
+	if (!mr)
+		return ERR_PTR(-ENOMEM);
+	spin_lock_init(&mr->lock);
+	mr->pages_max = sges;
+	mr->pages = kvcalloc(sges, sizeof(*mr->pages), GFP_KERNEL);
+	if (!mr->pages)
+		goto free;
+	err = rrdma_name(dev, &mr->object, RRDMA_MR);
+	if (err)
+		goto free;
+	request.handle = mr->object.handle;
+	request.region.pd = to_pd(ib)->object.handle;
+	request.region.length = (u64)sges << PAGE_SHIFT;
+	to_pd(ib)->object.told = true;
+	err = rrdma_ask(dev, &request, &reply);
+	if (err)
+		goto unname;
+	mr->object.told = true;
+	mr->ib.lkey = mr->ib.rkey = reply.number;
+	err = xa_insert_irq(&dev->fast, reply.number >> 8, &mr->object, GFP_KERNEL);
+	if (err)
+		goto end;
+	return &mr->ib;
+
+end:
+	request.op = RRDMA_OP_DEREGISTER;
+	rrdma_ask_end(dev, &request);
+unname:
+	rrdma_unname(&mr->object);
+free:
+	kvfree(mr->pages);
+	kfree(mr);
+	return ERR_PTR(err);
+}
+
+static int rrdma_set_page(struct ib_mr *ib, u64 address)
+{
+	struct rrdma_mr *mr = to_mr(ib);
+
+	if (mr->page_count == mr->pages_max)
+		return -ENOMEM;
+	mr->pages[mr->page_count++] = address;
+	return 0;
+}
+
+int rrdma_map_mr_sg(struct ib_mr *ib, struct scatterlist *sg, int count, unsigned int *offset)
+{
+	rrdma_open_fast(to_mr(ib), false);
+	to_mr(ib)->page_count = 0;
+	return ib_sg_to_pages(ib, sg, count, offset, rrdma_set_page);
+}
+
+/* Opens the region to the daemon, at REG_MR; closes it, at LOCAL_INV or when a peer has invalidated it. Any context. */
+void rrdma_open_fast(struct rrdma_mr *mr, bool open)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&mr->lock, flags);
+	mr->open = open;
+	spin_unlock_irqrestore(&mr->lock, flags);
+}
+
+/* The keys of a region differ only in their low byte. */
+void rrdma_close_key(struct rrdma_dev *dev, u32 key)
+{
+	struct rrdma_object *object;
+	unsigned long flags;
+
+	xa_lock_irqsave(&dev->fast, flags);
+	object = xa_load(&dev->fast, key >> 8);
+	if (object)
+		rrdma_open_fast(container_of(object, struct rrdma_mr, object), false);
+	xa_unlock_irqrestore(&dev->fast, flags);
+}
+
+/* A page at a time under the lock: after the region is closed no byte of it is touched. */
+static bool rrdma_copy_page(struct rrdma_mr *mr, u64 offset, void *buffer, size_t octets, bool store)
+{
+	u64 page = div_u64(offset, mr->ib.page_size ?: PAGE_SIZE);
+	u32 in_page = offset & ((mr->ib.page_size ?: PAGE_SIZE) - 1);
+	unsigned long flags;
+	bool open;
+	u8 *at;
+
+	spin_lock_irqsave(&mr->lock, flags);
+	open = mr->open && page < mr->page_count;
+	if (open) {
+		at = (u8 *)(uintptr_t)mr->pages[page] + in_page;
+		if (store)
+			memcpy(at, buffer, octets);
+		else
+			memcpy(buffer, at, octets);
+	}
+	spin_unlock_irqrestore(&mr->lock, flags);
+	return open;
+}
+
+ssize_t rrdma_copy_fast(struct rrdma_dev *dev, u64 place, void *buffer, size_t octets, bool store)
+{
+	u64 offset = place & ((1ULL << RRDMA_FAST_OFFSET_BITS) - 1);
+	u32 handle = (place & ~RRDMA_FAST_BASE) >> RRDMA_FAST_OFFSET_BITS;
+	struct rrdma_object *object = rrdma_find(dev, handle, RRDMA_MR);
+	struct rrdma_mr *mr;
+	ssize_t err = 0;
+
+	if (!object)
+		return -EFAULT;
+	mr = container_of(object, struct rrdma_mr, object);
+	if (mr->umem)
+		err = -EFAULT;
+	while (octets && !err) {
+		size_t part = min_t(size_t, octets, SZ_4K - (offset & (SZ_4K - 1)));
+
+		if (!rrdma_copy_page(mr, offset, buffer, part, store))
+			err = -EFAULT;
+		buffer += part;
+		offset += part;
+		octets -= part;
+	}
+	rrdma_release(object);
+	return err;
+}
+
+/* The daemon unmaps first. One that does not loses its mapping, and gets SIGBUS if it goes on. */
+int rrdma_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
+{
+	struct rrdma_mr *mr = to_mr(ib);
+
+	if (mr->object.dev) {
+		struct rrdma_request request = { .op = RRDMA_OP_DEREGISTER, .handle = mr->object.handle };
+
+		if (!mr->umem) {
+			rrdma_open_fast(mr, false);
+			xa_erase_irq(&mr->object.dev->fast, mr->ib.rkey >> 8);
+		}
+		rrdma_ask_end(mr->object.dev, &request);
+		rrdma_unname(&mr->object);
+		if (mr->umem)
+			rrdma_unmap_region(mr);
+	}
+	if (mr->umem)
+		ib_umem_release(mr->umem);
+	kvfree(mr->pages);
+	kfree(mr);
+	return 0;
+}
