@@ -9,6 +9,7 @@ CTEST_ARGS ?=
 CLANG ?= 1
 QUICK ?= 0
 BENCH_ARGS ?=
+KERNEL_ARGS ?=
 HOST_ARCH := $(shell dpkg --print-architecture 2>/dev/null)
 ARCH ?= $(HOST_ARCH)
 cross_group = $(if $(filter-out $(HOST_ARCH),$(ARCH)),cross)
@@ -16,7 +17,7 @@ need := scripts/install-packages
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test clang test-clang test-asan test-tsan test-cross soak fuzz bench bench-loss bench-check bench-history bench-micro \
-        coverage interop interop-quick test-inspector bench-inspector install deb dist docs bench-comm bench-rpc format tidy clean
+        coverage interop interop-quick kernel-test test-inspector bench-inspector install deb dist docs bench-comm bench-rpc format tidy clean
 
 help: ## list the targets
 	@echo 'RRDMA: an RDMA NIC made of software. Targets:'
@@ -128,6 +129,11 @@ interop-quick: ## the same in a few minutes: one kernel, IPv4, no loss
 	@$(need) build test interop $(qemu)
 	@$(interop_build)
 	@python3 tests/interop/rxe/interop.py --quick
+
+kernel-test: ## run the kernel module in a QEMU guest: programs, kernel users, a killed daemon (KERNEL_ARGS=--quick)
+	@$(need) build test interop kernel kernel-headers-$(HOST_ARCH) $(qemu)
+	@$(call build,dev,products)
+	@python3 -B tests/interop/kernel/kernel_test.py $(KERNEL_ARGS)
 
 test-inspector: ## look at `rrdma inspect` with a real browser (chromium, npm); screenshots in build/inspector
 	@$(need) build test inspector

@@ -25,6 +25,7 @@
 #include "daemon/peers.h"
 #include "daemon/qp1/cm_service.h"
 #include "daemon/qp1/injected_mads.h"
+#include "daemon/qp1/kernel_mads.h"
 #include "daemon/qp1/mad_port.h"
 #include "daemon/qp1/recognition.h"
 #include "daemon/registry/device_totals.h"
@@ -34,6 +35,7 @@
 #include "daemon/slots/multicast.h"
 #include "daemon/slots/relay.h"
 #include "daemon/slots/slots.h"
+#include "kernel/serve.h"
 
 #ifndef RRDMA_VERSION
 #define RRDMA_VERSION "unknown"
@@ -51,6 +53,7 @@ struct Options {
   bool stay = false;
   bool autostarted = false;
   bool strict = false;
+  std::string kernel_device;  // empty: the ordinary daemon
   double linger_s = 5;
 };
 
@@ -174,17 +177,14 @@ int run(const Options& options) {
   MadPort qp1(loop, network, counters, system_entropy());
   ConnectionService connections(qp1, slots, counters, system_keys());
   const InjectedMads injected_mads(qp1, connections, fault_rules);
+  KernelMads kernel_mads(qp1, connections, counters);
   Recognition recognition(qp1, counters, options.strict, system_keys());
   LastAnswers last_answers(slots, network, counters);
   // Peers must get a dead program's last answers before they learn of its death.
-  for (Subsystem* subsystem : {static_cast<Subsystem*>(&last_answers), static_cast<Subsystem*>(&captures),
-                               static_cast<Subsystem*>(&fault_rules), static_cast<Subsystem*>(&slots),
-                               static_cast<Subsystem*>(&peers), static_cast<Subsystem*>(&registry),
-                               static_cast<Subsystem*>(&device_totals), static_cast<Subsystem*>(&multicast),
-                               static_cast<Subsystem*>(&connections), static_cast<Subsystem*>(&recognition),
-                               static_cast<Subsystem*>(&qp1)}) {
-    server.add(*subsystem);
-  }
+  const std::initializer_list<Subsystem*> subsystems = {
+      &last_answers,  &captures,  &fault_rules, &slots,       &peers,       &registry,
+      &device_totals, &multicast, &connections, &recognition, &kernel_mads, &qp1};
+  for (Subsystem* subsystem : subsystems) server.add(*subsystem);
   if (options.system) {
     server.on_network_up([&] {
       if (!store_parking(network.parking_end()) && !network.took_over()) start_keeper(network.parking_end());
@@ -218,6 +218,8 @@ constexpr const char* kHelp =
     "      --linger SECONDS\n"
     "                    keep running this long after the last program, 0 to 86400 (default 5; environment:\n"
     "                    RRDMA_DAEMON_LINGER)\n"
+    "      --kernel DEVICE\n"
+    "                    serve DEVICE of the kernel module rrdma.ko instead (requires root; docs/kernel.md)\n"
     "      --strict      do not ask other hosts whether they are RRDMA, and do not answer when they ask\n";
 
 // The exit status of a command line that is not understood.
@@ -245,6 +247,7 @@ std::optional<int> read_options(int argc, char** argv, Options& options) {
     kStay,
     kLinger,
     kStrict,
+    kKernel,
     kAutostarted
   };
   constexpr option kChoices[] = {
@@ -255,6 +258,7 @@ std::optional<int> read_options(int argc, char** argv, Options& options) {
       {"stay", no_argument, nullptr, kStay},
       {"linger", required_argument, nullptr, kLinger},
       {"strict", no_argument, nullptr, kStrict},
+      {"kernel", required_argument, nullptr, kKernel},
       {"autostarted", no_argument, nullptr, kAutostarted},
       {nullptr, 0, nullptr, 0},
   };
@@ -270,6 +274,7 @@ std::optional<int> read_options(int argc, char** argv, Options& options) {
       case kTrustUsers: options.trust_users = true; break;
       case kStay: options.stay = true; break;
       case kStrict: options.strict = true; break;
+      case kKernel: options.kernel_device = optarg; break;
       case kAutostarted: options.autostarted = true; break;
       case kLinger:
         if (!read_linger(optarg, options.linger_s))
@@ -290,5 +295,6 @@ std::optional<int> read_options(int argc, char** argv, Options& options) {
 int main(int argc, char** argv) {
   rrdma::daemon::Options options;
   if (const auto status = rrdma::daemon::read_options(argc, argv, options)) return *status;
+  if (!options.kernel_device.empty()) return rrdma::kernel::serve(options.kernel_device);
   return rrdma::daemon::run(options);
 }

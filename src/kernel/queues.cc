@@ -1,0 +1,94 @@
+#include "kernel/queues.h"
+
+#include <rdma/ib_user_verbs.h>
+
+#include "kernel/queue_pair.h"
+
+namespace rrdma::kernel {
+namespace {
+
+// enum ib_event_type of the kernel.
+constexpr std::uint32_t kEventCqError = 0;
+constexpr std::uint32_t kEventLimitReached = 15;
+
+}  // namespace
+
+Completions::Completions(const Channel& channel, const rrdma_queue_form& form, FindQp qp_of)
+    : channel_(channel),
+      handle_(form.handle),
+      qp_of_(std::move(qp_of)),
+      ring_(channel, form.ring),
+      queue_(form.ring.slots * 2, this) {
+  if (ring_) producer_ = ring_.producer();
+  queue_.arm(false);
+}
+
+void Completions::on_completion(objects::CompletionQueue&) { drain(); }
+
+void Completions::on_overflow(objects::CompletionQueue&) { channel_.raise(handle_, kEventCqError); }
+
+void Completions::drain() {
+  bool any = false, solicited = false;
+  queue_.arm(false);
+  for (const objects::Completion* next; (next = queue_.peek()) != nullptr; queue_.pop()) {
+    if (lost_) continue;
+    any = true;
+    solicited = solicited || next->solicited || next->status != objects::Status::kSuccess;
+    if (put(*next)) continue;
+    lost_ = true;
+    channel_.raise(handle_, kEventCqError);
+  }
+  if (!any) return;
+  const std::uint32_t armed = ring_.armed();
+  if (armed == RRDMA_ARMED_ANY || (armed == RRDMA_ARMED_SOLICITED && solicited)) channel_.notify(handle_);
+}
+
+bool Completions::put(const objects::Completion& completion) {
+  QueuePair* const qp = qp_of_(completion.qpn);
+  const bool receive = (static_cast<unsigned>(completion.opcode) & 128u) != 0;
+  if (qp != nullptr) qp->note_completion(receive);
+  if (ring_.masked(producer_ + 1) == ring_.consumer()) return false;
+  RxeCompletion to{};
+  to.wr_id = completion.wr_id;
+  to.status = static_cast<std::uint32_t>(completion.status);
+  to.opcode = static_cast<std::uint32_t>(completion.opcode);
+  to.vendor_err = completion.vendor_err;
+  to.byte_length = completion.byte_length;
+  to.immediate_or_key = completion.immediate_or_key;
+  to.qpn = completion.qpn.value;
+  to.source_qpn = completion.source_qpn.value;
+  to.flags = completion.flags;
+  to.port = 1;
+  to.qp_handle = qp != nullptr ? qp->handle : 0;
+  ring_.store(producer_, to);
+  ring_.set_producer(++producer_);
+  return true;
+}
+
+bool Receives::take(ParsedReceive& to) {
+  if (ring_.masked(taken_) == ring_.producer()) return false;
+  SlotCopy slot;
+  ring_.load(taken_++, slot);
+  parse_receive(slot, limits_, to);
+  return true;
+}
+
+void Receives::refill(objects::ReceiveQueue& queue) {
+  ParsedReceive parsed;
+  while (queue.size() < queue.capacity() && take(parsed))
+    (void)queue.post(parsed.wr_id, std::span(parsed.list).first(parsed.count));
+}
+
+SharedReceives::SharedReceives(const Channel& to, const rrdma_queue_form& form, const QueueLimits& limits,
+                               objects::ProtectionDomain& pd)
+    : channel(to),
+      handle(form.handle),
+      receives(to, form.ring, limits),
+      queue(form.ring.slots, limits.sges, this) {
+  queue.pd = &pd;
+  queue.set_source(&receives);
+}
+
+void SharedReceives::on_limit(objects::ReceiveQueue&) { channel.raise(handle, kEventLimitReached); }
+
+}  // namespace rrdma::kernel

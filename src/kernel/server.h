@@ -1,0 +1,71 @@
+// Server: executes the kernel's requests with the NIC of this process. One lane serves everything: the kernel's memory
+// regions may be invalidated by a request, which only one lane may do (objects/memory.h).
+//
+// Threads: run() is the only caller from outside. Completions and events come from the lane's thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+#include "host/device.h"
+#include "kernel/channel.h"
+#include "kernel/kernel_memory.h"
+#include "kernel/queue_pair.h"
+#include "kernel/regions.h"
+#include "nic/lane/lane.h"
+#include "nic/process/daemon_listener.h"
+#include "nic/process/runtime.h"
+
+namespace rrdma::kernel {
+
+class Server final : private nic::QpListener, private nic::DaemonListener {
+ public:
+  // All must outlive this object. The device is open in the runtime.
+  Server(const Channel& channel, nic::Runtime& runtime, host::Device& device);
+  ~Server() override;
+
+  // Until the kernel's device is gone.
+  void run();
+
+ private:
+  void handle(const rrdma_request& request);
+  [[nodiscard]] int change_memory(const rrdma_request& request, std::uint32_t& key);
+  void change_queue(const rrdma_request& request);
+  [[nodiscard]] int change_qp(QueuePair& qp, const rrdma_request& request, rrdma_qp_attributes& described);
+  void ring(std::uint32_t handle);
+  [[nodiscard]] int create_qp(std::uint32_t handle, const rrdma_create_qp& form, std::uint32_t& qpn);
+  [[nodiscard]] int modify_qp(QueuePair& qp, const rrdma_qp_attributes& attributes);
+  void describe_qp(const QueuePair& qp, rrdma_qp_attributes& to);
+  [[nodiscard]] int destroy_qp(std::uint32_t handle);
+  [[nodiscard]] int change_group(QueuePair& qp, const wire::Gid& group, bool attach);
+  void send_mad(const rrdma_mad& mad);
+  void claim_mads();
+
+  [[nodiscard]] Completions* completions(const rrdma_queue_form& form);
+  [[nodiscard]] SharedReceives* shared_receives(const rrdma_create_qp& form, std::uint32_t grant_key);
+  [[nodiscard]] QueuePair* find(std::uint32_t handle);
+  // Resolves an address of the kernel; it may block.
+  [[nodiscard]] Result<objects::Path, Problem> resolve(const rrdma_address& address, wire::Qpn local,
+                                                       wire::Qpn remote);
+  [[nodiscard]] bool learn_route(QueuePair& qp, const DatagramRoute& route);
+  [[nodiscard]] std::uint32_t gid_index(const wire::Gid& local) const;
+
+  void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
+  void on_daemon_message(control::Received& message) override;
+  void on_daemon_changed() override;
+
+  const Channel& channel_;
+  nic::Runtime& runtime_;
+  host::Device& device_;
+  nic::Lane& lane_;
+  KernelMemory memory_;
+  std::unique_ptr<Regions> regions_;
+  std::unordered_map<std::uint32_t, std::unique_ptr<Completions>> queues_;
+  std::unordered_map<std::uint32_t, std::unique_ptr<SharedReceives>> shared_;
+  std::unordered_map<std::uint32_t, std::unique_ptr<QueuePair>> qps_;
+  std::unordered_map<std::uint32_t, QueuePair*> by_number_;
+  std::map<wire::Gid, unsigned> groups_;  // attached QPs
+};
+
+}  // namespace rrdma::kernel

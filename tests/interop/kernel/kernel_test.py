@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""make kernel-test: a guest with Debian's kernel, rrdma.ko and `rrdmad --kernel`, and what runs on the device. Each stage
+is a script of stages/ that runs in the guest and prints a line for each thing that it shows.
+
+    kernel_test.py [--quick] [--kernel 6.1] [--build build] [STAGE...]
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE.parent / "rxe"))
+import guest  # noqa: E402
+import kernel_image  # noqa: E402
+
+QUICK = ["device", "programs", "kill", "remove"]
+ALL = ["device", "programs", "kill", "remove"]
+STAGE_SECONDS = 900
+
+
+class KernelGuest(guest.Guest):
+    """One guest whose interface leads nowhere: both ends are on it."""
+
+    def command(self):
+        command = super().command()
+        command[command.index("-netdev") + 1] = "user,id=net,restrict=on"
+        command[command.index("-append") + 1] += " rxe=0"
+        command[command.index("-m") + 1] = "2G"
+        return command
+
+
+def build_module(release, folder):
+    headers = Path("/lib/modules", release, "build")
+    if not headers.exists():
+        raise SystemExit(f"kernel-test: no headers of {release}; scripts/install-packages kernel")
+    done = subprocess.run(["make", "-C", str(ROOT / "kernel"), f"KERNEL={release}", f"OUT={folder}"], text=True,
+                          capture_output=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"kernel-test: the module does not build for {release}:\n{done.stdout}{done.stderr}")
+    return folder / "rrdma.ko"
+
+
+def run_stage(machine, name):
+    """Returns the lines that are not ok."""
+    text = (HERE / "stages/lib.sh").read_text() + (HERE / "stages" / f"{name}.sh").read_text()
+    request = machine.start_script(text)
+    code = request.wait(STAGE_SECONDS)
+    for line in request.output.splitlines():
+        print(f"  {line}", flush=True)
+    if code == 0:
+        return []
+    print(f"  stage {name}: exit code {code}", flush=True)
+    return [line for line in request.output.splitlines() if line.startswith("FAILED")] or [f"FAILED stage {name}"]
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--quick", action="store_true")
+    arguments.add_argument("--kernel", default="6.1", choices=["6.1", "6.12"])
+    arguments.add_argument("--build", default=str(ROOT / "build"))
+    arguments.add_argument("stages", nargs="*", metavar="STAGE")
+    options = arguments.parse_args()
+    daemon = Path(options.build, "bin/rrdmad").resolve()
+    folder = Path(options.build, "kernel-test").resolve()
+    boot = kernel_image.KernelImage(options.kernel, folder / "images", daemon)
+    boot.folder.mkdir(parents=True, exist_ok=True)
+    boot.build(lambda line: print(f"kernel-test: {line}", flush=True))
+    module = build_module(boot.release(), folder / f"module-{options.kernel}")
+
+    machine = KernelGuest(boot, folder / "guest", "none", "10.77.0.2", "fd77::2", 4500, processors=2)
+    release = machine.start()
+    print(f"kernel-test: {release}, booted in {machine.boot_seconds:.0f} s", flush=True)
+    failed = []
+    try:
+        for name in (module, daemon):
+            shutil.copy(name, machine.share)
+        for stage in options.stages or (QUICK if options.quick else ALL):
+            print(stage, flush=True)
+            failed += run_stage(machine, stage)
+    except guest.GuestDied as died:
+        failed.append(f"FAILED the guest: {died}")
+    finally:
+        console = (machine.folder / "console.log").read_text(errors="replace")
+        machine.stop()
+    for line in failed:
+        print(line)
+    if failed:
+        print("The end of the console:\n" + console[-2000:])
+    print("kernel-test: " + (f"{len(failed)} FAILED" if failed else "passed"))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
