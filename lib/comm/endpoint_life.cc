@@ -11,14 +11,10 @@ inline namespace v0 {
 namespace detail {
 namespace {
 
-constexpr std::uint32_t kExtraRoom = 4;  // control messages and the marker
 constexpr int kResolveMs = 2000;
-constexpr std::size_t kScratch = 16;
 // Inline sizes to request in this order; the device may refuse the larger ones.
 constexpr std::uint32_t kInlineWishes[] = {256, 220, 188, 128, 64, 28, 0};
 constexpr int kNobodyListens = 8;  // reject reason "invalid service ID" (IBTA 12.6.7.2)
-
-std::size_t stride_of(const Profile& profile) { return kHeadroom + (profile.message_limit + 63) / 64 * 64; }
 
 }  // namespace
 
@@ -72,44 +68,29 @@ Result<void> EndpointState::create_queue_pair(std::uint32_t send_entries) {
 
 Result<void> EndpointState::make_queues() {
   const auto most = static_cast<std::uint32_t>(reactor_->limits().max_qp_wr);
-  send_room_ = std::min<std::uint32_t>(profile_.send_depth, most - kExtraRoom);
+  const std::uint32_t room = std::min<std::uint32_t>(profile_.send_depth, most - SendHalf::kExtraRoom);
   profile_.receive_depth = static_cast<std::uint16_t>(std::min<std::uint32_t>(profile_.receive_depth, most));
-  const std::uint32_t send_entries = send_room_ + kExtraRoom;
+  const std::uint32_t send_entries = room + SendHalf::kExtraRoom;
   auto shard = reactor_->reserve_completions(send_entries + profile_.receive_depth);
   if (!shard) return shard.error();
   shard_ = *shard;
   shard_entries_ = send_entries + profile_.receive_depth;
   if (auto made = create_queue_pair(send_entries); !made) return made.error();
 
-  auto ring = reactor_->pool()->take(stride_of(profile_) * profile_.receive_depth, Pages::kOrdinary);
-  if (!ring) return ring.error();
-  ring_ = std::move(*ring);
-  auto scratch = reactor_->pool()->take(kScratch * send_entries);
+  auto scratch = reactor_->pool()->take(SendHalf::kScratch * send_entries);
   if (!scratch) return scratch.error();
   scratch_ = std::move(*scratch);
-  make_postings(send_entries);
+  send_.open(room, scratch_.data(), this, &EndpointState::send_arrived);
 
-  slots_ = std::make_unique<ReceiveSlot[]>(profile_.receive_depth);
-  for (std::uint32_t i = 0; i < profile_.receive_depth; ++i) {
-    slots_[i].arrive = &EndpointState::receive_arrived;
-    slots_[i].endpoint = this;
-    slots_[i].data = ring_.data() + i * stride_of(profile_) + kHeadroom;
-    released_.push_back(&slots_[i]);
-  }
+  auto ring = reactor_->pool()->take(ReceiveHalf::stride_of(profile_.message_limit) * profile_.receive_depth,
+                                     Pages::kOrdinary);
+  if (!ring) return ring.error();
+  ring_ = std::move(*ring);
+  receive_.open(profile_.receive_depth, profile_.message_limit, ring_.data(),
+                PoolState::chunk_of(ring_)->lkey, this, &EndpointState::receive_arrived);
   if (!post_released()) return error_for(reason_, During::kConnect, reason_detail_);
   credits_.grant();  // the hello names them
   return {};
-}
-
-void EndpointState::make_postings(std::uint32_t count) {
-  postings_ = std::make_unique<Posting[]>(count);
-  posting_count_ = count;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    postings_[i].arrive = &EndpointState::send_arrived;
-    postings_[i].endpoint = this;
-    postings_[i].scratch = scratch_.data() + i * kScratch;
-    free_posting(&postings_[i]);
-  }
 }
 
 void EndpointState::destroy_queue_pair() {
@@ -314,7 +295,7 @@ void EndpointState::handle_gone() {
   if (phase_ != Phase::kOpen) return;
   start_linger();
   // Release unread messages, so that the peer does not wait for credits.
-  while (ReceiveSlot* slot = inbound_.pop_front()) release(slot);
+  while (ReceiveSlot* slot = receive_.take_message()) release(slot);
   start_close();
 }
 
@@ -383,16 +364,14 @@ bool EndpointState::lingering() const {
 // --- the end -------------------------------------------------------------------------------------------------
 
 void EndpointState::fail_queued() {
-  while (Transfer* transfer = queued_.pop_front()) transfer->fail(end_of_messages(transfer->during()));
+  while (Transfer* transfer = send_.queued().pop_front()) transfer->fail(end_of_messages(transfer->during()));
 }
 
 void EndpointState::fail_posted(Code code, int detail) {
-  for (std::uint32_t i = 0; i < posting_count_; ++i) {
-    Transfer* waiter = std::exchange(postings_[i].waiter, nullptr);
-    if (waiter == nullptr) continue;
+  send_.take_waiters([&](Transfer* waiter) {
     waiter->posting_ = nullptr;
     waiter->fail(code, detail);
-  }
+  });
 }
 
 void EndpointState::disconnect() {
@@ -440,31 +419,31 @@ void EndpointState::abort(Code code) {
 }
 
 void EndpointState::post_marker() {
-  if (queue_pair_ == nullptr || free_postings_ == nullptr) {
+  if (queue_pair_ == nullptr || !send_.has_posting()) {
     marker_done_ = true;
     return;
   }
-  Posting* posting = take_posting(Posting::Kind::kMarker);
+  Posting* posting = send_.take(Posting::Kind::kMarker);
   ibv_send_wr wr{};
   wr.wr_id = reinterpret_cast<std::uintptr_t>(static_cast<Completion*>(posting));
   wr.opcode = IBV_WR_RDMA_WRITE;
   wr.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
   if (ibv_post_send(queue_pair_, &wr, &bad) != 0) {
-    free_posting(posting);
+    send_.give_back(posting);
     marker_done_ = true;
   }
 }
 
 void EndpointState::check_drained() {
-  if (phase_ != Phase::kDraining || !marker_done_ || posted_receives_ != 0) return;
+  if (phase_ != Phase::kDraining || !marker_done_ || !receive_.drained()) return;
   finish_drain();
 }
 
 void EndpointState::finish_drain() {
   phase_ = Phase::kGone;
   fail_posted(reason_, reason_detail_);
-  if (inbound_.empty()) fail_receivers();
+  if (!receive_.has_message()) fail_receivers();
   finish_settlers();
   destroy_queue_pair();
   // Wait for the answer to the disconnect, because the request is repeated if it is lost.

@@ -9,15 +9,12 @@
 namespace rrdma::comm {
 inline namespace v0 {
 namespace detail {
-namespace {
-constexpr std::size_t kReceiveChain = 16;  // receives posted with one call
-}
 
 void EndpointState::receive_arrived(Completion* completion, const ibv_wc& wc) {
   auto* slot = static_cast<ReceiveSlot*>(completion);
   EndpointState* endpoint = slot->endpoint;
   const Ref<EndpointState> self(endpoint);
-  --endpoint->posted_receives_;
+  endpoint->receive_.count_completed();
   if (wc.status == IBV_WC_SUCCESS) [[likely]] {
     endpoint->take_message(slot, wc);
   } else if (wc.status == IBV_WC_LOC_QP_OP_ERR) {
@@ -48,7 +45,7 @@ void EndpointState::take_message(ReceiveSlot* slot, const ibv_wc& wc) {
   const bool sound = wc.byte_len >= sizeof(header) && header.length == wc.byte_len - sizeof(header) &&
                      header.reserved == 0 && credits_.accept(header.credits, peer_hello_.receive_depth);
   if (!sound) return break_off(Code::kProtocol, 0);
-  if (header.credits != 0 && (!queued_.empty() || credits_.owes_for_messages() || closing_.begun()))
+  if (header.credits != 0 && (!send_.queued().empty() || credits_.owes_for_messages() || closing_.begun()))
     reactor_->settle_later(this);
   slot->length = header.length;
   switch (static_cast<MessageKind>(header.kind)) {
@@ -61,7 +58,7 @@ void EndpointState::take_message(ReceiveSlot* slot, const ibv_wc& wc) {
       closing_.hear_close();
       slot->counts = false;
       fail_queued();
-      if (inbound_.empty()) fail_receivers();
+      if (!receive_.has_message()) fail_receivers();
       return release(slot);
   }
   break_off(Code::kProtocol, 0);
@@ -69,80 +66,66 @@ void EndpointState::take_message(ReceiveSlot* slot, const ibv_wc& wc) {
 
 void EndpointState::deliver(ReceiveSlot* slot) {
   if (closing_.peer_closed()) return break_off(Code::kProtocol, 0);
-  slot->sequence = next_sequence_++;
+  receive_.number(slot);
   ++counters_.messages_received;
   counters_.octets_received += slot->length;
-  if (Receiving* receiving = receivers_.pop_front()) {
+  if (Receiving* receiving = receive_.readers().pop_front()) {
     receiving->message_ = Message(Ref<EndpointState>(this), slot);
     receiving->complete();
   } else {
-    inbound_.push_back(slot);
+    receive_.keep(slot);
   }
 }
 
 // Returns a message whose receiver was destroyed before seeing it. The next receiver gets it, in the original
 // order.
 void EndpointState::put_back(ReceiveSlot* slot) {
-  if (Receiving* receiving = receivers_.pop_front()) {
+  if (Receiving* receiving = receive_.readers().pop_front()) {
     receiving->message_ = Message(Ref<EndpointState>(this), slot);
     return receiving->complete();
   }
-  ReceiveSlot* position = inbound_.front();
-  while (position != nullptr && position->sequence < slot->sequence) position = inbound_.after(position);
-  inbound_.insert_before(slot, position);
+  receive_.put_back(slot);
 }
 
 void EndpointState::begin(Receiving* receiving) {
-  if (ReceiveSlot* slot = inbound_.pop_front()) {
+  if (ReceiveSlot* slot = receive_.take_message()) {
     receiving->message_ = Message(Ref<EndpointState>(this), slot);
     return receiving->complete();
   }
   if (phase_ == Phase::kGone || closing_.either()) return receiving->fail(end_of_messages(During::kReceive));
-  receivers_.push_back(receiving);
+  receive_.readers().push_back(receiving);
 }
 
 Message EndpointState::try_receive() {
-  ReceiveSlot* slot = inbound_.pop_front();
+  ReceiveSlot* slot = receive_.take_message();
   return slot != nullptr ? Message(Ref<EndpointState>(this), slot) : Message();
 }
 
 void EndpointState::release(ReceiveSlot* slot) {
   if (phase_ != Phase::kOpen) return;
-  released_.push_back(slot);
+  receive_.release(slot);
   reactor_->settle_later(this);
 }
 
 bool EndpointState::post_released() {
-  const std::uint32_t lkey = PoolState::chunk_of(ring_)->lkey;
-  while (!released_.empty()) {
-    std::array<ibv_recv_wr, kReceiveChain> requests;
-    std::array<ibv_sge, kReceiveChain> parts;
-    std::uint32_t count = 0;
-    std::uint32_t counting = 0;
-    while (count < kReceiveChain && !released_.empty()) {
-      ReceiveSlot* slot = released_.pop_front();
-      parts[count] = {reinterpret_cast<std::uintptr_t>(slot->data) - sizeof(MessageHeader),
-                      static_cast<std::uint32_t>(profile_.message_limit + sizeof(MessageHeader)), lkey};
-      requests[count] = {reinterpret_cast<std::uintptr_t>(static_cast<Completion*>(slot)), nullptr,
-                         &parts[count], 1};
-      if (count > 0) requests[count - 1].next = &requests[count];
-      if (slot->counts) ++counting;
-      ++count;
-    }
+  ReceiveChain chain;
+  while (receive_.has_released()) {
+    receive_.fill(chain);
     ibv_recv_wr* bad = nullptr;
-    if (const int status = ibv_post_recv(queue_pair_, requests.data(), &bad); status != 0) {
-      for (const ibv_recv_wr* wr = requests.data(); wr != bad; wr = wr->next) ++posted_receives_;
+    if (const int status = ibv_post_recv(queue_pair_, chain.requests.data(), &bad); status != 0) {
+      for (const ibv_recv_wr* wr = chain.requests.data(); wr != bad; wr = wr->next) receive_.count_posted(1);
       break_off(Code::kSystem, status);
       return false;
     }
-    posted_receives_ += count;
-    credits_.owe(count, counting);
+    receive_.count_posted(chain.count);
+    credits_.owe(chain.count, chain.counting);
   }
   return true;
 }
 
 void EndpointState::fail_receivers() {
-  while (Receiving* receiving = receivers_.pop_front()) receiving->fail(end_of_messages(During::kReceive));
+  while (Receiving* receiving = receive_.readers().pop_front())
+    receiving->fail(end_of_messages(During::kReceive));
 }
 
 }  // namespace detail

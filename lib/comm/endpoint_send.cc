@@ -13,9 +13,6 @@ namespace detail {
 namespace {
 
 constexpr std::size_t kSendChain = 16;  // requests posted with one call
-// Send queue entries for credit, close and probe messages. The marker has one more.
-constexpr std::uint32_t kControlRoom = 3;
-constexpr std::uint32_t kMostUnsignalled = 16;  // sends in a row without a completion
 
 Code code_of(ibv_wc_status status) {
   switch (status) {
@@ -55,23 +52,8 @@ void EndpointState::fill_header(std::byte* at, MessageKind kind, std::size_t len
   std::memcpy(at, &header, sizeof(header));
 }
 
-Posting* EndpointState::take_posting(Posting::Kind kind) {
-  Posting* posting = free_postings_;
-  free_postings_ = posting->next_free;
-  posting->kind = kind;
-  posting->covers = unsignalled_ + 1;
-  unsignalled_ = 0;
-  return posting;
-}
-
-void EndpointState::free_posting(Posting* posting) {
-  posting->waiter = nullptr;
-  posting->next_free = free_postings_;
-  free_postings_ = posting;
-}
-
 bool EndpointState::can_post(const Transfer& transfer) const {
-  return in_queue_ < send_room_ && (!takes_credit(transfer.verb_) || credits_.has_for_message());
+  return send_.has_room() && (!takes_credit(transfer.verb_) || credits_.has_for_message());
 }
 
 // Returns false if the transfer can never be sent; the transfer has then failed.
@@ -143,16 +125,16 @@ void EndpointState::begin(Transfer* transfer) {
     return transfer->fail(std::move(error));
   }
   if (!fits(*transfer)) return;
-  const bool at_once = queued_.empty() && !reactor_->corked() && can_post(*transfer);
+  const bool at_once = send_.queued().empty() && !reactor_->corked() && can_post(*transfer);
   const bool goes_inline = at_once && transfer->octets_.size() + sizeof(MessageHeader) <= inline_limit_;
   if (transfer->octets_.data() != nullptr && !goes_inline && !copy_octets(*transfer)) return;
   if (at_once) return post_one(*transfer);
-  if (in_queue_ >= send_room_) {
+  if (!send_.has_room()) {
     ++counters_.waits_for_queue;
   } else if (takes_credit(transfer->verb_) && !credits_.has_for_message()) {
     ++counters_.waits_for_credit;
   }
-  queued_.push_back(transfer);
+  send_.queued().push_back(transfer);
   reactor_->settle_later(this);
 }
 
@@ -213,19 +195,16 @@ void EndpointState::prepare_one_sided(const Transfer& transfer, ibv_send_wr& wr)
   }
 }
 
-// An inline send has no waiter. Request a completion only now and then, to free send queue entries.
+// Takes an entry for an inline send. It has no waiter, so a completion is requested only now and then.
 void EndpointState::sign_silent(ibv_send_wr& wr) {
-  if (unsignalled_ + 1 < std::min(kMostUnsignalled, send_room_ / 4)) {
-    ++unsignalled_;
-    wr.wr_id = reinterpret_cast<std::uintptr_t>(static_cast<Completion*>(&silent_));
-    return;
-  }
-  wr.wr_id = reinterpret_cast<std::uintptr_t>(static_cast<Completion*>(take_posting(Posting::Kind::kSilent)));
-  wr.send_flags |= IBV_SEND_SIGNALED;
+  Posting* posting = send_.occupy_silently();
+  if (posting != nullptr) wr.send_flags |= IBV_SEND_SIGNALED;
+  wr.wr_id =
+      reinterpret_cast<std::uintptr_t>(static_cast<Completion*>(posting != nullptr ? posting : &silent_));
 }
 
 bool EndpointState::try_send(std::span<const std::byte> octets) {
-  const bool at_once = usable() && queued_.empty() && !reactor_->corked() && in_queue_ < send_room_ &&
+  const bool at_once = usable() && send_.queued().empty() && !reactor_->corked() && send_.has_room() &&
                        credits_.has_for_message() && octets.size() <= peer_limit_ &&
                        octets.size() + sizeof(MessageHeader) <= inline_limit_;
   if (!at_once) return false;
@@ -240,7 +219,6 @@ bool EndpointState::try_send(std::span<const std::byte> octets) {
   request.wr.opcode = IBV_WR_SEND;
   request.wr.send_flags = IBV_SEND_INLINE;
   credits_.use();
-  ++in_queue_;
   ++counters_.messages_sent;
   ++counters_.inlined;
   counters_.octets_sent += octets.size();
@@ -261,9 +239,9 @@ void EndpointState::prepare(Transfer& transfer, Request& request) {
   const bool silent = transfer.verb_ == Verb::kSend && prepare_send(transfer, request);
   if (transfer.verb_ != Verb::kSend) prepare_one_sided(transfer, wr);
   if (transfer.fenced_) wr.send_flags |= IBV_SEND_FENCE;
-  ++in_queue_;
   if (silent) return sign_silent(wr);
-  Posting* posting = take_posting(Posting::Kind::kTransfer);
+  send_.occupy();
+  Posting* posting = send_.take(Posting::Kind::kTransfer);
   wr.wr_id = reinterpret_cast<std::uintptr_t>(static_cast<Completion*>(posting));
   wr.send_flags |= IBV_SEND_SIGNALED;
   if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
@@ -292,7 +270,7 @@ bool EndpointState::post(ibv_send_wr* first) {
     }
     posting->buffer = Buffer();
     posting->kept.reset();
-    free_posting(posting);
+    send_.give_back(posting);
   }
   return false;
 }
@@ -308,13 +286,13 @@ void EndpointState::post_one(Transfer& transfer) {
 }
 
 void EndpointState::post_queued() {
-  while (!queued_.empty() && phase_ == Phase::kOpen) {
+  while (!send_.queued().empty() && phase_ == Phase::kOpen) {
     std::array<Request, kSendChain> requests;
     std::array<Transfer*, kSendChain> silent;
     std::size_t count = 0;
     std::size_t silent_count = 0;
-    while (count < kSendChain && !queued_.empty() && can_post(*queued_.front())) {
-      Transfer* transfer = queued_.pop_front();
+    while (count < kSendChain && !send_.queued().empty() && can_post(*send_.queued().front())) {
+      Transfer* transfer = send_.queued().pop_front();
       prepare(*transfer, requests[count]);
       if (count > 0) requests[count - 1].wr.next = &requests[count].wr;
       if (transfer->posting_ == nullptr) silent[silent_count++] = transfer;
@@ -337,10 +315,8 @@ void EndpointState::post_queued() {
 // after the next completion or message.
 bool EndpointState::post_control(Posting::Kind kind) {
   const bool message = kind == Posting::Kind::kCredit || kind == Posting::Kind::kClose;
-  if (free_postings_ == nullptr || in_queue_ >= send_room_ + kControlRoom ||
-      (message && !credits_.has_for_control()))
-    return false;
-  Posting* posting = take_posting(kind);
+  if (!send_.has_control_room() || (message && !credits_.has_for_control())) return false;
+  Posting* posting = send_.take(kind);
   ibv_sge part{reinterpret_cast<std::uintptr_t>(posting->scratch), sizeof(MessageHeader),
                PoolState::chunk_of(scratch_)->lkey};
   ibv_send_wr wr{};
@@ -358,7 +334,7 @@ bool EndpointState::post_control(Posting::Kind kind) {
     // A write of zero bytes: the peer's device acknowledges it and the peer's program does not notice.
     wr.opcode = IBV_WR_RDMA_WRITE;
   }
-  ++in_queue_;
+  send_.occupy();
   return post(&wr);
 }
 
@@ -371,10 +347,10 @@ void EndpointState::give_credits() {
 void EndpointState::settle() {
   const Ref<EndpointState> self(this);
   if (phase_ != Phase::kOpen) return;
-  if (!released_.empty() && !post_released()) return;
+  if (receive_.has_released() && !post_released()) return;
   post_queued();
   give_credits();
-  if (!closing_.message_due() || !queued_.empty() || phase_ != Phase::kOpen) return;
+  if (!closing_.message_due() || !send_.queued().empty() || phase_ != Phase::kOpen) return;
   if (closing_.peer_closed()) return stay_behind();
   if (post_control(Posting::Kind::kClose)) closing_.message_sent();
 }
@@ -407,7 +383,7 @@ void EndpointState::end_posting(Posting* posting, const ibv_wc& wc) {
   Transfer* waiter = std::exchange(posting->waiter, nullptr);
   Buffer buffer = std::move(posting->buffer);
   posting->kept.reset();
-  in_queue_ -= std::min(in_queue_, posting->covers);
+  send_.vacate(*posting);
   if (waiter != nullptr) waiter->posting_ = nullptr;
   if (wc.status == IBV_WC_SUCCESS) [[likely]] {
     if (waiter != nullptr) {
@@ -426,14 +402,15 @@ void EndpointState::end_posting(Posting* posting, const ibv_wc& wc) {
       }
     }
   }
-  free_posting(posting);
+  send_.give_back(posting);
   if (kind == Posting::Kind::kMarker) {
     marker_done_ = true;
     check_drained();
   } else if (wc.status == IBV_WC_SUCCESS) {
     if (kind == Posting::Kind::kClose) close_acknowledged();
     if (kind == Posting::Kind::kProbe) probing_ = false;
-    if (!queued_.empty() || credits_.owes_for_messages() || closing_.begun()) reactor_->settle_later(this);
+    if (!send_.queued().empty() || credits_.owes_for_messages() || closing_.begun())
+      reactor_->settle_later(this);
   }
 }
 

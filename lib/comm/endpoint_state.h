@@ -1,12 +1,7 @@
-// EndpointState: the state behind an Endpoint: its queue pair, waiters and credits.
+// EndpointState: the state behind an Endpoint: its queue pair, its two halves, credits and the end.
 //
-// Sending. Requests are posted in order. A request that lacks a send queue entry or a credit waits, and all
-// later ones wait behind it. A Posting is a posted request: it owns the buffer until the completion and
-// refers to the waiter. Inline sends are complete when posted. Only some of them request a completion, which
-// frees the entries of all requests before it.
-//
-// Receiving. A receive is posted, in use, or released. Released receives are reposted at the end of a turn and
-// then owed to the peer (credits.h).
+// Requests are posted in order. A request that lacks a send queue entry (send_half.h) or a credit (credits.h)
+// waits, and all later ones wait behind it.
 //
 // Teardown. The queue pair enters the error state and a last request marks the end of the send queue. The
 // reactor holds the endpoint until the marker and all receives have completed.
@@ -26,52 +21,15 @@
 #include "lib/comm/hello.h"
 #include "lib/comm/pool_state.h"
 #include "lib/comm/reactor.h"
+#include "lib/comm/receive_half.h"
+#include "lib/comm/send_half.h"
 #include "rrdma/comm/endpoint.h"
 
 namespace rrdma::comm {
 inline namespace v0 {
 namespace detail {
 
-// Precedes each message; little-endian.
-struct MessageHeader {
-  std::uint8_t kind;
-  std::uint8_t reserved;
-  std::uint16_t credits;
-  std::uint32_t length;
-};
-static_assert(sizeof(MessageHeader) == 8);
-enum class MessageKind : std::uint8_t { kData = 1, kCredit = 2, kClose = 3 };
-
-struct ReceiveSlot : Completion, Link {
-  EndpointState* endpoint = nullptr;
-  std::byte* data = nullptr;
-  std::uint64_t sequence = 0;
-  std::uint32_t length = 0;
-  std::uint32_t immediate = 0;
-  std::uint32_t loans = 0;
-  bool has_immediate = false;
-  bool counts = false;  // held an application message
-};
-
 class WindowState;
-
-struct Posting : Completion {
-  EndpointState* endpoint = nullptr;
-  Transfer* waiter = nullptr;
-  Buffer buffer;
-  Ref<Counted> kept;
-  std::byte* scratch = nullptr;  // 16 registered bytes: result of an atomic, or header of a control message
-  Posting* next_free = nullptr;
-  std::uint32_t covers = 0;  // requests that this completion frees
-  enum class Kind : std::uint8_t {
-    kTransfer,
-    kSilent,
-    kCredit,
-    kClose,
-    kProbe,
-    kMarker
-  } kind = Kind::kTransfer;
-};
 
 class EndpointState final : public Resident, public CmTarget, public Settler {
  public:
@@ -143,7 +101,6 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   // Life cycle.
   Result<void> make_queues();
   Result<void> create_queue_pair(std::uint32_t send_entries);
-  void make_postings(std::uint32_t count);
   void look_up(const std::string& address);
   void resolve(const SocketAddress& target);
   void handle_route();
@@ -180,8 +137,6 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   bool prepare_send(Transfer& transfer, Request& request);
   void prepare_one_sided(const Transfer& transfer, ibv_send_wr& wr);
   void fill_header(std::byte* at, MessageKind kind, std::size_t length);
-  Posting* take_posting(Posting::Kind kind);
-  void free_posting(Posting* posting);
   void post_one(Transfer& transfer);
   void post_queued();
   bool post_control(Posting::Kind kind);
@@ -211,28 +166,17 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   Opener* opener_ = nullptr;
 
   // Sending.
-  List<Transfer> queued_;
-  std::unique_ptr<Posting[]> postings_;
-  std::uint32_t posting_count_ = 0;
-  Posting* free_postings_ = nullptr;
+  SendHalf send_;
   Posting silent_;  // wr_id of sends without a completion
-  Buffer scratch_;
-  std::uint32_t send_room_ = 0;  // application requests in flight; the queue has a few more entries
-  std::uint32_t in_queue_ = 0;
-  std::uint32_t unsignalled_ = 0;
+  Buffer scratch_;  // of the send half
   std::uint32_t inline_limit_ = 0;
   std::uint32_t peer_limit_ = 0;
   Credits credits_;
   List<WindowState> windows_;  // bound through this queue pair, or about to be
 
   // Receiving.
-  Buffer ring_;
-  std::unique_ptr<ReceiveSlot[]> slots_;
-  List<ReceiveSlot> inbound_;
-  List<ReceiveSlot> released_;
-  List<Receiving> receivers_;
-  std::uint64_t next_sequence_ = 0;
-  std::uint32_t posted_receives_ = 0;
+  ReceiveHalf receive_;
+  Buffer ring_;  // of the receive half
 
   // Closing and teardown.
   List<Settling> settlers_;
