@@ -2,6 +2,7 @@
 kernel's own users of RDMA, their tools, and the libraries of our daemon. rrdma.ko and rrdmad come through the shared
 folder, so that a rebuild needs no new image."""
 
+import hashlib
 import shutil
 import sys
 from pathlib import Path
@@ -24,12 +25,15 @@ class KernelImage(image.Image):
     """`daemon`: its libraries become part of the image."""
 
     def __init__(self, version, folder, daemon):
-        super().__init__(version, folder)
+        programs = [name for name in PROGRAMS if shutil.which(name, path=image.SEARCH)]
+        # A changed recipe gets another folder.
+        recipe = hashlib.sha256((Path(__file__).read_text() + " ".join(programs)).encode()).hexdigest()
+        super().__init__(version, Path(folder) / recipe[:12])
         self.daemon = daemon
         image.MODULES = unique(image.MODULES + MODULES)
         image.OPTIONAL_MODULES = unique(image.OPTIONAL_MODULES + MODULES)
         image.UNPACK = unique(image.UNPACK + [f"./lib/modules/*/kernel/{name}/*" for name in FOLDERS])
-        image.PROGRAMS = unique(image.PROGRAMS + [name for name in PROGRAMS if shutil.which(name, path=image.SEARCH)])
+        image.PROGRAMS = unique(image.PROGRAMS + programs)
 
     def release(self):
         return self.package().removeprefix("linux-image-")

@@ -3,6 +3,8 @@
 is a script of stages/ that runs in the guest and prints a line for each thing that it shows.
 
     kernel_test.py [--quick] [--kernel 6.1] [--build build] [STAGE...]
+
+In the stage `rxe` a second guest with the kernel's rxe is the peer (rxe_peer.py).
 """
 
 import argparse
@@ -17,21 +19,38 @@ sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE.parent / "rxe"))
 import guest  # noqa: E402
 import kernel_image  # noqa: E402
+import machine as image_machine  # noqa: E402
+import rxe_peer  # noqa: E402
 
-QUICK = ["device", "programs", "kill", "remove"]
-ALL = ["device", "programs", "kill", "remove"]
+QUICK = ["device", "programs", "static", "kill", "remove"]
+ALL = ["device", "programs", "static", "kill", "nvme", "nfs", "rxe", "remove"]
 STAGE_SECONDS = 900
 
 
 class KernelGuest(guest.Guest):
-    """One guest whose interface leads nowhere: both ends are on it."""
+    """A guest with our device. Its only neighbour is the peer of the stage `rxe`, if that runs."""
+
+    settings = " rxe=0"
+    own_end, other_end = "ours", "peers"
+
+    def netdev(self):
+        ends = self.folder.parent
+        return (f"dgram,id=net,local.type=unix,local.path={ends / self.own_end},"
+                f"remote.type=unix,remote.path={ends / self.other_end}")
 
     def command(self):
         command = super().command()
-        command[command.index("-netdev") + 1] = "user,id=net,restrict=on"
-        command[command.index("-append") + 1] += " rxe=0"
+        command[command.index("-netdev") + 1] = self.netdev()
+        command[command.index("-append") + 1] += self.settings
         command[command.index("-m") + 1] = "2G"
         return command
+
+
+class PeerGuest(KernelGuest):
+    """The peer: the same boot files, with rxe."""
+
+    settings = ""
+    own_end, other_end = "peers", "ours"
 
 
 def build_module(release, folder):
@@ -43,6 +62,19 @@ def build_module(release, folder):
     if done.returncode != 0:
         raise SystemExit(f"kernel-test: the module does not build for {release}:\n{done.stdout}{done.stderr}")
     return folder / "rrdma.ko"
+
+
+def build_static(folder):
+    """Programs of this folder that are linked statically."""
+    headers = ["-idirafter", "/usr/include", "-idirafter", f"/usr/include/{image_machine.here().triplet}"]
+    libraries = ["-Wl,--start-group", "-libverbs", "-lrxe-rdmav34", "-lnl-route-3", "-lnl-3", "-lpthread", "-Wl,--end-group"]
+    for command in (["gcc", "-O1", "-static", "-DRDMA_STATIC_PROVIDERS=rxe", "-o", str(folder / "exchange"),
+                     str(HERE / "exchange.c"), *libraries],
+                    ["musl-gcc", "-O1", "-static", *headers, "-o", str(folder / "bare"), str(HERE / "bare.c")]):
+        done = subprocess.run(command, text=True, capture_output=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"kernel-test: {' '.join(command)}:\n{done.stderr}")
+    return [folder / "exchange", folder / "bare"]
 
 
 def run_stage(machine, name):
@@ -77,11 +109,11 @@ def main():
     print(f"kernel-test: {release}, booted in {machine.boot_seconds:.0f} s", flush=True)
     failed = []
     try:
-        for name in (module, daemon):
+        for name in [module, daemon, *build_static(folder)]:
             shutil.copy(name, machine.share)
         for stage in options.stages or (QUICK if options.quick else ALL):
             print(stage, flush=True)
-            failed += run_stage(machine, stage)
+            failed += rxe_peer.run(machine, PeerGuest) if stage == "rxe" else run_stage(machine, stage)
     except guest.GuestDied as died:
         failed.append(f"FAILED the guest: {died}")
     finally:

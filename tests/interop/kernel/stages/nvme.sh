@@ -1,0 +1,39 @@
+# NVMe over Fabrics: target and host are both the kernel's, on this device. Then the daemon dies under load.
+for module in brd nvmet nvmet_rdma nvme_rdma; do modprobe $module; done
+[ -d /sys/kernel/config/nvmet ] || mount -t configfs none /sys/kernel/config
+config=/sys/kernel/config/nvmet
+target() {
+  mkdir $config/subsystems/rrdma $config/subsystems/rrdma/namespaces/1 $config/ports/1 &&
+    echo 1 >$config/subsystems/rrdma/attr_allow_any_host &&
+    printf /dev/ram0 >$config/subsystems/rrdma/namespaces/1/device_path &&
+    echo 1 >$config/subsystems/rrdma/namespaces/1/enable &&
+    echo $ADDRESS >$config/ports/1/addr_traddr &&
+    echo rdma >$config/ports/1/addr_trtype &&
+    echo 4420 >$config/ports/1/addr_trsvcid &&
+    echo ipv4 >$config/ports/1/addr_adrfam &&
+    ln -s $config/subsystems/rrdma $config/ports/1/subsystems/rrdma
+}
+verified() { timeout 200 fio --name=verified --filename=/dev/nvme0n1 --direct=1 --ioengine=libaio --verify=crc32c --do_verify=1 "$@"; }
+check "nvmet" target
+check "nvme connect" timeout 60 nvme connect -t rdma -a $ADDRESS -s 4420 -n rrdma -i 2 --reconnect-delay=2 --ctrl-loss-tmo=60
+waits_for 5 test -b /dev/nvme0n1
+check "fio, 4 KiB, random, verified" verified --rw=randwrite --bs=4k --size=4M --iodepth=8
+check "fio, 128 KiB, verified" verified --rw=write --bs=128k --size=8M --iodepth=4
+
+# Requests wait in the host until it has connected again.
+verified --rw=randwrite --bs=16k --size=8M --iodepth=4 >/tmp/fio.log 2>&1 &
+load=$!
+sleep 2
+kill -9 $(daemon_pid)
+sleep 1
+check "the next daemon" start_daemon
+if wait $load; then ok "fio goes on after kill -9, verified"; else
+  failed "fio after kill -9"
+  tail -n 3 /tmp/fio.log
+fi
+check "nvme disconnect" timeout 60 nvme disconnect -n rrdma
+rm $config/ports/1/subsystems/rrdma
+rmdir $config/ports/1 $config/subsystems/rrdma/namespaces/1 $config/subsystems/rrdma
+check "no QP is left" waits_for 20 sh -c 'rdma res show | grep -q "qp 1 cm_id 0 mr 0"'
+check "modprobe -r" sh -c 'modprobe -r nvme_rdma; modprobe -r nvmet_rdma; ! lsmod | grep -q _rdma.*rdma_cm'
+kernel_is_calm nvme
