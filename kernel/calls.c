@@ -54,6 +54,20 @@ void rrdma_release(struct rrdma_object *object)
 		complete(&object->unused);
 }
 
+/* Of any kind. */
+static struct rrdma_object *rrdma_hold_at(struct rrdma_dev *dev, unsigned long handle)
+{
+	struct rrdma_object *object;
+	unsigned long flags;
+
+	xa_lock_irqsave(&dev->objects, flags);
+	object = xa_load(&dev->objects, handle);
+	if (object && !refcount_inc_not_zero(&object->refs))
+		object = NULL;
+	xa_unlock_irqrestore(&dev->objects, flags);
+	return object;
+}
+
 static bool rrdma_enqueue(struct rrdma_dev *dev, struct rrdma_call *call, bool wants_reply)
 {
 	unsigned long flags;
@@ -266,12 +280,12 @@ void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
 		kfree(call);
 
 	xa_for_each(&dev->objects, index, object) {
-		struct rrdma_object *held = rrdma_find(dev, index, RRDMA_QP);
+		struct rrdma_object *held = rrdma_hold_at(dev, index);
 
-		WRITE_ONCE(object->told, false);
 		if (!held)
 			continue;
-		if (index != READ_ONCE(dev->gsi)) {
+		WRITE_ONCE(held->told, false);
+		if (held->kind == RRDMA_QP && index != READ_ONCE(dev->gsi)) {
 			rrdma_flush_qp(container_of(held, struct rrdma_qp, object));
 			rrdma_raise_event(dev, index, IB_EVENT_QP_FATAL);
 		}

@@ -1,6 +1,6 @@
 #include "kernel/queues.h"
 
-#include <rdma/ib_user_verbs.h>
+#include <algorithm>
 
 #include "kernel/queue_pair.h"
 
@@ -10,6 +10,8 @@ namespace {
 // enum ib_event_type of the kernel.
 constexpr std::uint32_t kEventCqError = 0;
 constexpr std::uint32_t kEventLimitReached = 15;
+// The completions of a burst wait in the engine's queue.
+constexpr std::uint32_t kEntriesMin = 1024;
 
 }  // namespace
 
@@ -18,7 +20,7 @@ Completions::Completions(const Channel& channel, const rrdma_queue_form& form, F
       handle_(form.handle),
       qp_of_(std::move(qp_of)),
       ring_(channel, form.ring),
-      queue_(form.ring.slots * 2, this) {
+      queue_(std::max(form.ring.slots, kEntriesMin), this) {
   if (ring_) producer_ = ring_.producer();
   queue_.arm(false);
 }

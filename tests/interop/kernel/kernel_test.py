@@ -23,7 +23,7 @@ import machine as image_machine  # noqa: E402
 import rxe_peer  # noqa: E402
 
 QUICK = ["device", "programs", "static", "kill", "remove"]
-ALL = ["device", "programs", "static", "kill", "nvme", "nfs", "rxe", "remove"]
+ALL = ["device", "programs", "static", "kill", "nvme", "nfs", "hostile", "rxe", "remove"]
 STAGE_SECONDS = 900
 
 
@@ -70,11 +70,13 @@ def build_static(folder):
     libraries = ["-Wl,--start-group", "-libverbs", "-lrxe-rdmav34", "-lnl-route-3", "-lnl-3", "-lpthread", "-Wl,--end-group"]
     for command in (["gcc", "-O1", "-static", "-DRDMA_STATIC_PROVIDERS=rxe", "-o", str(folder / "exchange"),
                      str(HERE / "exchange.c"), *libraries],
-                    ["musl-gcc", "-O1", "-static", *headers, "-o", str(folder / "bare"), str(HERE / "bare.c")]):
+                    ["musl-gcc", "-O1", "-static", *headers, "-o", str(folder / "bare"), str(HERE / "bare.c")],
+                    ["musl-gcc", "-O1", "-static", f"-I{ROOT / 'kernel'}", *headers, "-o", str(folder / "hostile"),
+                     str(HERE / "hostile.c")]):
         done = subprocess.run(command, text=True, capture_output=True, check=False)
         if done.returncode != 0:
             raise SystemExit(f"kernel-test: {' '.join(command)}:\n{done.stderr}")
-    return [folder / "exchange", folder / "bare"]
+    return [folder / "exchange", folder / "bare", folder / "hostile"]
 
 
 def run_stage(machine, name):

@@ -32,7 +32,7 @@ pair() {
 daemon_pid() {
   local name
   for name in /proc/[0-9]*/cmdline; do
-    case $(tr '\0' ' ' <"$name" 2>/dev/null) in *"rrdmad --kernel"*)
+    case $({ tr "\0" " " <"$name"; } 2>/dev/null) in *"rrdmad --kernel"*)
       name=${name#/proc/}
       echo "${name%/cmdline}"
       ;;

@@ -13,10 +13,13 @@ target() {
     echo ipv4 >$config/ports/1/addr_adrfam &&
     ln -s $config/subsystems/rrdma $config/ports/1/subsystems/rrdma
 }
-verified() { timeout 200 fio --name=verified --filename=/dev/nvme0n1 --direct=1 --ioengine=libaio --verify=crc32c --do_verify=1 "$@"; }
+# Without a block device fio would make a file of that name.
+verified() { test -b /dev/nvme0n1 && timeout 200 fio --name=verified --filename=/dev/nvme0n1 --direct=1 --ioengine=libaio --verify=crc32c --do_verify=1 "$@"; }
 check "nvmet" target
-check "nvme connect" timeout 60 nvme connect -t rdma -a $ADDRESS -s 4420 -n rrdma -i 2 --reconnect-delay=2 --ctrl-loss-tmo=60
-waits_for 5 test -b /dev/nvme0n1
+uuid=46460046-4646-4646-4646-464646464646
+check "nvme connect" timeout 60 nvme connect -t rdma -a $ADDRESS -s 4420 -n rrdma -i 2 --reconnect-delay=2 \
+  --ctrl-loss-tmo=60 --hostnqn=nqn.2014-08.org.nvmexpress:uuid:$uuid --hostid=$uuid
+check "block device" waits_for 5 test -b /dev/nvme0n1
 check "fio, 4 KiB, random, verified" verified --rw=randwrite --bs=4k --size=4M --iodepth=8
 check "fio, 128 KiB, verified" verified --rw=write --bs=128k --size=8M --iodepth=4
 
