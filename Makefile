@@ -17,7 +17,7 @@ need := scripts/install-packages
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test clang test-clang test-asan test-tsan test-cross soak fuzz bench bench-loss bench-check bench-history bench-micro \
-        coverage interop interop-quick kernel-test test-inspector bench-inspector install deb dist docs bench-comm bench-rpc format tidy clean
+        coverage interop interop-quick kernel-test test-inspector bench-inspector install uninstall deb dist docs bench-comm bench-rpc format tidy clean
 
 help: ## list the targets
 	@echo 'RRDMA: an RDMA NIC made of software. Targets:'
@@ -158,6 +158,9 @@ install: ## install the release build to DESTDIR + PREFIX=/usr/local
 	@$(need) build
 	@$(call build,release,products) -D CMAKE_INSTALL_PREFIX='$(PREFIX)'
 	@DESTDIR='$(DESTDIR)' cmake --install build-release --strip
+
+uninstall: ## remove what the last `make install` of this tree installed
+	@scripts/uninstall build-release/install_manifest.txt
 
 deb: ## build a Debian package into build-deb/ and check it with lintian
 	@$(need) build deb

@@ -186,6 +186,17 @@ class Sentences(unittest.TestCase):
         self.follow(f"cmake --install {BUILD} --prefix {self.folder}/usr && usr/bin/rrdma run -- ibv_devinfo", r"hca_id:\s+rrdma0")
         self.assertIn(f"{self.folder}/usr/", self.follow("usr/bin/rrdma doctor", r"^ok    library: "))
 
+    def test_make_uninstall(self):
+        """`make uninstall` leaves the files and folders of others alone."""
+        other = pathlib.Path(self.folder) / "usr/share/other"
+        other.parent.mkdir(parents=True)
+        other.touch()
+        script = SOURCE / "scripts/uninstall"
+        self.follow(f"cmake --install {BUILD} --prefix {self.folder}/usr >/dev/null && cp {BUILD}/install_manifest.txt installed && {script} installed",
+                    r"^\d{2,} files removed")
+        self.assertEqual([path for path in (pathlib.Path(self.folder) / "usr").rglob("*") if not path.is_dir()], [other])
+        self.assertEqual([path for path in (pathlib.Path(self.folder) / "usr").rglob("*rrdma*")], [])
+
 
 class Programs(unittest.TestCase):
     def test_every_row_is_run(self):
