@@ -32,6 +32,11 @@ class Streams final : public Service {
     for (std::uint64_t i = 0; i < amount->count(); ++i) out->Write(item);
     return Status::OK;
   }
+  Status Drink(grpc::ServerContext*, grpc::ServerReader<Octets>* in, Amount* amount) override {
+    Octets item;
+    while (in->Read(&item)) amount->set_count(amount->count() + 1);
+    return Status::OK;
+  }
 };
 
 // A call that waits for its request, then for the end of its reply.
@@ -180,7 +185,25 @@ int stream(const Arguments& arguments) {
     std::uint64_t seen = 0;
     while (items->Read(&item)) ++seen;
     require(items->Finish());
-    if (seen == arguments.count)
+    if (count == arguments.count && seen == count)
+      print("items_per_s", static_cast<double>(count) * 1e9 / nanoseconds(Time::now() - begin));
+  }
+  return 0;
+}
+
+int stream_up(const Arguments& arguments) {
+  const auto stub = connect(arguments);
+  const Octets item = octets_of(arguments.size);
+  for (std::uint64_t count : {warm_up(arguments.count), arguments.count}) {
+    grpc::ClientContext context;
+    Amount amount;
+    const auto begin = Time::now();
+    const auto items = stub->Drink(&context, &amount);
+    for (std::uint64_t i = 0; i < count; ++i) items->Write(item);
+    items->WritesDone();
+    require(items->Finish());
+    if (amount.count() != count) throw std::runtime_error("items are missing");
+    if (count == arguments.count)
       print("items_per_s", static_cast<double>(count) * 1e9 / nanoseconds(Time::now() - begin));
   }
   return 0;
@@ -197,6 +220,7 @@ int main(int count, char** words) try {
   if (arguments.program == "rate") return rate(arguments);
   if (arguments.program == "sink") return sink(arguments);
   if (arguments.program == "stream") return stream(arguments);
+  if (arguments.program == "stream-up") return stream_up(arguments);
   return std::fprintf(stderr, "grpc_bench: there is no program %s\n", words[1]), 2;
 } catch (const std::exception& failure) {
   return std::fprintf(stderr, "grpc_bench: %s\n", failure.what()), 1;

@@ -21,6 +21,9 @@ MIB = 1 << 20
 LINKS = ("shm", "udp")
 WAITS = ("poll", "event")
 PRODUCTS = ("bin/comm_bench", "bin/rpc_bench", "lib/librrdma-comm.so.0", "lib/librrdma-rpc.so.0")
+# Each twice the one before; the last leaves room for the tags of a message below the limit of 64 MiB.
+SWEEP = (*(1 << power for power in range(3, 26)), (64 << 20) - 64)
+STREAMED = (64, 4096, 64 << 10, MIB)
 OTHERS = ("grpc_bench", "capnp_bench")
 
 
@@ -114,6 +117,24 @@ def plan(effort):
         yield f"stream/grpc {link}/event", lambda s, link=link: other(s, "grpc_bench", "stream", link, calls, 1024)
     yield "bytes/capnp unix/event", lambda s: other(s, "capnp_bench", "sink", "unix", large // 2, MIB)
     yield "idle/rrdma shm/event", lambda s: own(s, "idle", "shm", "event", 1000)
+    yield from plan_of_sizes(effort)
+
+
+def plan_of_sizes(effort):
+    """Unary calls and streams of many sizes, in the form of plan()."""
+    for size in SWEEP:
+        trips = max(10, min(effort.trips, effort.octets // 4 // size))
+        for link in LINKS:
+            yield f"sweep/rrdma {link}/{size}", lambda s, link=link, size=size, trips=trips: own(s, "latency", link, "poll", trips, size)
+        for link in ("unix", "tcp"):
+            yield f"sweep/grpc {link}/{size}", lambda s, link=link, size=size, trips=trips: other(s, "grpc_bench", "latency", link, trips, size)
+    for size in STREAMED:
+        items = max(20, min(effort.messages // 4, effort.octets // 2 // size))
+        for way, program in (("down", "stream"), ("up", "stream-up")):
+            for link in LINKS:
+                yield f"streams/{way} rrdma {link}/{size}", lambda s, link=link, p=program, n=items, size=size: own(s, p, link, "poll", n, size)
+            for link in ("unix", "tcp"):
+                yield f"streams/{way} grpc {link}/{size}", lambda s, link=link, p=program, n=items, size=size: other(s, "grpc_bench", p, link, n, size)
 
 
 def rows(results):
@@ -148,6 +169,16 @@ def rows(results):
     for link, theirs in (("shm", "unix"), ("udp", "tcp")):
         yield at_least(f"{link}: 1 MiB bytes, of gRPC {theirs}", ratio(f"bytes/rrdma {link}/poll", f"bytes/grpc {theirs}/event", "bandwidth_gbs", False), 2)
         yield at_least(f"{link}: stream of 1 KiB, of gRPC {theirs}", ratio(f"stream/rrdma {link}/poll", f"stream/grpc {theirs}/event", "items_per_s", False), 5)
+        pairs = [ratio(f"sweep/rrdma {link}/{size}", f"sweep/grpc {theirs}/{size}", "p50_ns") for size in SWEEP]
+        yield at_least(f"{link}: unary, 8 bytes to 64 MiB, the least of gRPC {theirs}", None if None in pairs else min(pairs), 1)
+        # Twice the bytes take twice the time at best, so leave room for noise.
+        times = [comm.median(each(f"sweep/rrdma {link}/{size}", "p50_ns")) for size in SWEEP]
+        step = None if None in times else max(b / a for a, b in zip(times, times[1:]))
+        yield row(f"{link}: the largest step between neighbouring sizes", step, "<= 2.2", lambda value: value <= 2.2)
+        for way in ("down", "up"):
+            for size in STREAMED:
+                words = f"{link}: stream {way} of {size} bytes, of gRPC {theirs}"
+                yield at_least(words, ratio(f"streams/{way} rrdma {link}/{size}", f"streams/{way} grpc {theirs}/{size}", "items_per_s", False), 2)
     memory = comm.median(each("idle/rrdma shm/event", "resident_mib"))
     yield row("MiB of a server for 1,000 idle connections", memory, "<= 64", lambda value: value <= 64)
 

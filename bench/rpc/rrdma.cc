@@ -46,6 +46,15 @@ class Service : public EchoService {
     }
     co_return rpc::Status();
   }
+  Task<rpc::Result<Amount>> drink(rpc::Call&, rpc::Reader<Octets>& in) override {
+    Amount amount;
+    for (;;) {
+      auto item = co_await in.read();
+      if (!item) break;
+      amount.set_count(amount.count() + 1);
+    }
+    co_return amount;
+  }
 };
 
 namespace {
@@ -212,6 +221,24 @@ Task<> stream(comm::Context& context, const Arguments& arguments) {
   }
 }
 
+Task<> stream_up(comm::Context& context, const Arguments& arguments) {
+  EchoClient client(co_await connect(context, arguments));
+  const Octets item = octets_of(arguments.size);
+  for (std::uint64_t count : {warm_up(arguments.count), arguments.count}) {
+    const auto begin = Time::now();
+    auto drinking = co_await client.drink();
+    auto items = std::move(drinking).value_or_throw();
+    for (std::uint64_t i = 0; i < count; ++i) {
+      rpc::Status sent = co_await items.write(item);
+      if (!sent.ok()) throw rpc::Failure(sent);
+    }
+    auto drunk = co_await items.finish();
+    if (std::move(drunk).value_or_throw().count() != count) throw std::runtime_error("items are missing");
+    if (count == arguments.count)
+      print("items_per_s", static_cast<double>(count) * 1e9 / nanoseconds(Time::now() - begin));
+  }
+}
+
 Task<> idle(comm::Context& context, const Arguments& arguments) {
   rpc::Channel first = co_await connect(context, arguments);
   auto before = co_await first.call<&Plain::resident>();
@@ -235,7 +262,8 @@ int main(int count, char** words) try {
       {"serve", &serve},     {"plain-latency", &plain_latency},
       {"latency", &latency}, {"rate", &rate},
       {"bulk", &bulk},       {"sink", &sink},
-      {"stream", &stream},   {"idle", &idle}};
+      {"stream", &stream},   {"stream-up", &stream_up},
+      {"idle", &idle}};
   const auto program = programs.find(arguments.program);
   if (program == programs.end())
     return std::fprintf(stderr, "rpc_bench: there is no program %s\n", words[1]), 2;

@@ -183,7 +183,9 @@ Result<Chunk*> PoolState::cut(std::size_t size, Pages pages) {
 }
 
 Result<Buffer> PoolState::take(std::size_t size) {
-  return take(size, size >= kHugePiece ? Pages::kHuge : Pages::kOrdinary);
+  // A software device maps memory that peers reach, which it can only do with shared memory.
+  const bool huge = size >= kHugePiece && remote() == Access::kNone;
+  return take(size, huge ? Pages::kHuge : Pages::kOrdinary);
 }
 
 Result<Buffer> PoolState::take(std::size_t size, Pages pages) {
@@ -311,6 +313,7 @@ Taking Pool::wait(std::size_t size, Limit limit) { return Taking(state_checked()
 Pool Pool::quota(std::size_t limit) const {
   return Pool(detail::Ref<detail::PoolState>(new detail::PoolState(state_checked(), limit)));
 }
+bool Pool::owns(const Buffer& buffer) const { return buffer.pool_.raw() == state_checked().raw(); }
 std::size_t Pool::in_use() const { return state_checked()->in_use(); }
 std::size_t Pool::registered() const { return state_checked()->registered(); }
 std::size_t Pool::limit() const { return state_checked()->limit(); }

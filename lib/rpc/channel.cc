@@ -39,12 +39,15 @@ Request::Request(ClientConnection* connection, const Method& method, CallOptions
     metadata_.resize(emitted_size(options_.metadata));
     emit_metadata(options_.metadata, reinterpret_cast<std::byte*>(metadata_.data()));
   }
+  // Opening memory is expensive. Do not lend it for a result that fits into a frame, or that the server can offer.
+  if (connection->line().offering() || options_.lend <= kFrameLimit - kReplyHead - kMaxMetadata)
+    options_.lend = 0;
   head_ = call_head(options_, false, metadata_.size());
   if (head_ + size <= kFrameLimit) {
     take_frame(size);
     return;
   }
-  auto memory = context_->pool().take(size);
+  auto memory = connection->line().offers().take(size);
   if (!memory) {
     failure_ = status_of(memory.error());
     return;
@@ -61,7 +64,12 @@ Request::Request(ClientConnection* connection, const Method& method, CallOptions
   const std::size_t size = argument.size();
   const bool small = head_ + size <= kFrameLimit;
   if (!small) {
-    large_ = std::move(argument);
+    auto memory = connection->line().offers().take_copy(std::move(argument));
+    if (!memory) {
+      failure_ = status_of(memory.error());
+      return;
+    }
+    large_ = std::move(*memory);
     head_ = call_head(options_, true, metadata_.size());
   }
   take_frame(small ? size : 0);

@@ -120,13 +120,11 @@ RoomWaiter::~RoomWaiter() {
 
 Status ClientConnection::share_memory(ClientCall* call, Request& request, Frame& frame) {
   if (request.large_) {
-    call->offered = std::move(request.large_);
-    auto opened = comm::share(line_.context(), call->offered, comm::Access::kRead);
+    auto opened = line_.offers().open(std::move(request.large_));
     if (!opened) return status_of(opened.error());
-    call->offered_share = std::move(*opened);
-    const auto remote = call->offered_share.remote();
+    call->offered = std::move(*opened);
     frame.flags |= flag::kOffered;
-    frame.offered = {remote.address(), remote.key(), static_cast<std::uint32_t>(remote.size())};
+    frame.offered = call->offered.region();
   }
   if (request.options_.lend != 0) {
     auto memory = line_.context().pool().take(request.options_.lend);
@@ -239,13 +237,10 @@ void ClientConnection::tell_end(const ClientCall& call, const Status& status) co
 }
 
 void ClientConnection::settle(ClientCall* call, Status status, bool sent) {
-  call->active = false;
+  call->active = call->fetching = false;
   call->replied = true;
   --under_way_;
-  if (call->offered) {
-    call->offered_share.revoke();
-    call->offered = comm::Buffer();
-  }
+  if (call->offered) call->offered.revoke();
   if (call->lent) {
     call->lent_share.revoke();
     call->lent = comm::Buffer();
@@ -290,14 +285,15 @@ bool ClientConnection::handle(const Frame& frame, const comm::Message& message) 
     lost_.give();
     return true;
   }
+  if (frame.kind == Kind::kTaken) return line_.taken(frame);
   // The reply is the last frame of a call. Any other frame for an unknown call violates the protocol.
   ClientCall* call = find(frame.call);
-  if (call == nullptr) return false;
+  if (call == nullptr || call->fetching) return false;
   switch (frame.kind) {
     case Kind::kReply: return handle_reply(call, frame, message);
     case Kind::kPart: return handle_part(call, frame);
     // A stream without an object: the caller gave the call up.
-    case Kind::kItem: return !call->inbound || call->inbound->arrive(frame, message);
+    case Kind::kItem: return line_.deliver(call->inbound.raw(), frame, message);
     case Kind::kWindow: return !call->outbound || call->outbound->widen(frame.window);
     default: return false;
   }
@@ -319,6 +315,8 @@ bool ClientConnection::handle_reply(ClientCall* call, const Frame& frame, const 
     status = Status(static_cast<Code>(frame.status), std::string(frame.message), std::string(frame.details));
     if (frame.has(flag::kRefused)) status = std::move(status).as_refused();
   }
+  if (!trailers.empty()) call->trailers = std::move(trailers);
+  if (frame.has(flag::kOffered)) return fetch_result(call, frame.offered);
   if (call->held && status.ok()) {
     if (frame.has(flag::kWritten)) {
       call->lent_share.revoke();
@@ -333,7 +331,30 @@ bool ClientConnection::handle_reply(ClientCall* call, const Frame& frame, const 
       call->body = Payload(message.share(), offset, frame.body.size());
     }
   }
-  if (!trailers.empty()) call->trailers = std::move(trailers);
+  settle(call, std::move(status));
+  return true;
+}
+
+bool ClientConnection::fetch_result(ClientCall* call, const Region& region) {
+  if (!line_.offering() || region.length > options_.max_result) return false;
+  Status status;
+  if (call->held) {
+    auto memory = line_.context().pool().take(region.length);
+    if (memory) {
+      call->fetching = true;
+      const comm::RemoteSpan<const std::byte> from(region.address, region.key, region.length);
+      comm::then(line_.endpoint().read(from, std::move(*memory)),
+                 [self = shared_from_this(), call, region](comm::Result<comm::Buffer> read) {
+                   if (self->over_) return;  // and the call has ended
+                   self->line_.give_back(region.address);
+                   if (read && call->held) call->body = Payload(std::move(*read));
+                   self->settle(call, read ? Status() : status_of(read.error()));
+                 });
+      return true;
+    }
+    status = status_of(memory.error());
+  }
+  line_.give_back(region.address);
   settle(call, std::move(status));
   return true;
 }

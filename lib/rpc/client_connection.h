@@ -23,13 +23,13 @@ struct ClientCall {
   bool active = false;  // between the call and its reply
   bool held = false;    // a CallHandle refers to it
   bool replied = false;
+  bool fetching = false;  // the reply has arrived, and its result is being read
   bool streams = false;
   Status status;
   Metadata trailers;
   Payload body;
   std::string parts;
-  comm::Buffer offered;
-  comm::Share<std::byte> offered_share;
+  Offer offered;
   comm::Buffer lent;
   comm::Share<std::byte> lent_share;
   WaitPlace place;
@@ -120,6 +120,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   bool handle(const Frame& frame, const comm::Message& message);
   bool handle_reply(ClientCall* call, const Frame& frame, const comm::Message& message);
   bool handle_part(ClientCall* call, const Frame& frame);
+  // Reads an offered result.
+  bool fetch_result(ClientCall* call, const Region& region);
   ClientCall* find(std::uint32_t id);
   ClientCall* take_slot();
   Status share_memory(ClientCall* call, Request& request, Frame& frame);

@@ -1,4 +1,4 @@
-// Inbound and Outbound: windows, items larger than a frame, and waiters.
+// Inbound and Outbound: windows, items larger than a frame, READs of offered items, and waiters.
 #include "rrdma/rpc/flow.h"
 
 #include <algorithm>
@@ -19,6 +19,10 @@ constexpr std::uint64_t kWindowLimit = 1ULL << 31;
 constexpr std::uint32_t kLeastPiece = 512;
 // The cost of an unread item beside its bytes: its place in the queue and the rounding of the pool.
 constexpr std::size_t kPlaceOctets = 256;
+// The most bytes that a stream reads ahead, and the most that it offers, unless one item is larger.
+constexpr std::size_t kMostAhead = 2 << 20;
+constexpr std::size_t kMostOffered = 2 << 20;
+constexpr const char* kNoMemory = "what waits to be read is all that the connection may hold";
 constexpr const char* kCallOver = "the call is over";
 
 }  // namespace
@@ -26,7 +30,7 @@ constexpr const char* kCallOver = "the call is over";
 // --- Inbound ---------------------------------------------------------------------------------------------------
 
 Inbound::Inbound(Line& line, std::uint32_t call, std::uint32_t window, std::size_t max_item)
-    : line_(&line), call_(call), window_(window), granted_(window), max_item_(max_item) {}
+    : line_(&line), call_(call), window_(window), granted_(window), max_item_(max_item), reach_(window) {}
 Inbound::~Inbound() = default;
 
 void Inbound::close() {
@@ -41,7 +45,7 @@ bool Inbound::hold(std::size_t octets) {
     held_ += octets;
     return true;
   }
-  refuse(Status(Code::kResourceExhausted, "what waits to be read is all that the connection may hold"));
+  refuse(Status(Code::kResourceExhausted, kNoMemory));
   place_.give();
   return false;
 }
@@ -52,7 +56,13 @@ void Inbound::let_go(std::size_t octets) {
 }
 
 void Inbound::drop_all() {
+  // A READ in flight gives its region back when it completes.
+  for (const Item& item : items_) {
+    if (line_ != nullptr && !item.here() && !item.reading) line_->give_back(item.offered.address());
+  }
+  first_ += items_.size();
   items_.clear();
+  ahead_ = 0;
   std::string().swap(assembly_);  // an assignment would keep its memory
   assembly_held_ = 0;
   if (line_ != nullptr) let_go(held_);
@@ -61,13 +71,19 @@ void Inbound::drop_all() {
 comm::Context& Inbound::context() const { return line_->context(); }
 
 std::optional<Payload> Inbound::take() {
-  if (items_.empty()) return std::nullopt;
+  if (!ready()) {
+    if (!items_.empty()) starve();
+    return std::nullopt;
+  }
   Item item = std::move(items_.front());
   items_.pop_front();
+  ++first_;
   let_go(item.held);
   owed_ += item.cost;
   if (items_.empty()) owed_ += std::exchange(unpaid_, 0);
   give_window();
+  if (item.reading) ahead_ -= item.payload.bytes().size();
+  read_ahead();
   return std::move(item.payload);
 }
 
@@ -83,7 +99,10 @@ void Inbound::give_window() {
 
 bool Inbound::arrive(const Frame& frame, const comm::Message& message) {
   // Ignore an item that crossed with our end of the call.
-  if (ended_) return true;
+  if (ended_) {
+    if (frame.has(flag::kOffered)) line_->give_back(frame.offered.address);
+    return true;
+  }
   if (frame.has(flag::kEmpty)) {
     if (assembling_) return false;
     end(Status());
@@ -94,9 +113,98 @@ bool Inbound::arrive(const Frame& frame, const comm::Message& message) {
   granted_ -= cost;
   if (!keep(frame, message, cost)) return false;
   if (frame.has(flag::kLast)) ended_ = true;
-  if (over() || !items_.empty()) place_.give();
+  if (over() || ready()) place_.give();
   return true;
 }
+
+// --- offered items ---
+
+bool Inbound::accept_offer(const Frame& frame, std::uint32_t cost) {
+  if (assembling_ || frame.offered.length > max_item_) return false;
+  const Region& at = frame.offered;
+  if (!hold(kPlaceOctets)) {
+    line_->give_back(at.address);
+    return true;
+  }
+  items_.push_back(
+      {.payload = {}, .cost = cost, .held = kPlaceOctets, .offered = {at.address, at.key, at.length}});
+  read_ahead();
+  return true;
+}
+
+void Inbound::read_ahead() {
+  // Reading may end the stream at once, which drops all items.
+  for (next_ = std::max(next_, first_); next_ < first_ + items_.size(); next_ = std::max(next_ + 1, first_)) {
+    Item& item = items_[static_cast<std::size_t>(next_ - first_)];
+    if (!item.here() && !start_reading(item, next_)) return;
+  }
+}
+
+struct Inbound::Landing {
+  comm::detail::Ref<Inbound> self;
+  comm::detail::Ref<LineRef> reference;
+  std::uint64_t number;
+  std::uint64_t address;
+  std::size_t size;  // bytes of the connection's memory
+
+  void operator()(comm::Result<comm::Buffer> read) const {
+    Line* line = reference->line;
+    if (line == nullptr) return;
+    line->give_back(address);
+    // The item was dropped if the call is over.
+    if (number < self->first_) return line->streams().give_back(size);
+    if (!read) {
+      line->streams().give_back(size);
+      self->refuse(status_of(read.error()));
+      return self->place_.give();
+    }
+    Item& item = self->items_[static_cast<std::size_t>(number - self->first_)];
+    item.payload = Payload(std::move(*read));
+    item.offered = {};
+    item.held += size;
+    self->held_ += size;
+    if (self->ready()) self->place_.give();
+  }
+};
+
+bool Inbound::start_reading(Item& item, std::uint64_t number) {
+  if (!line_->endpoint().open()) {
+    // The rest of the stream cannot be read any more, however it ended.
+    const bool ours = !line_->endpoint();  // this end closed it
+    const Status why(ours ? Code::kCancelled : Code::kUnavailable, "the connection is over");
+    refuse(status_.ok() ? why : Status(status_));
+    place_.give();
+    return false;
+  }
+  const std::size_t size = item.offered.size();
+  if (ahead_ != 0 && ahead_ + size > reach_) return false;
+  const bool room = line_->streams().take(size);
+  auto memory = room ? line_->context().pool().take(size)
+                     : comm::Result<comm::Buffer>(comm::Error(comm::Code::kNoMemory, comm::During::kTake));
+  if (!memory) {
+    if (room) line_->streams().give_back(size);
+    // The application may consume earlier items first. If there are none, other streams have all of the memory.
+    if (number == first_) {
+      refuse(Status(Code::kResourceExhausted, kNoMemory));
+      place_.give();
+    }
+    return false;
+  }
+  ahead_ += size;
+  item.reading = true;
+  const auto from = item.offered;
+  comm::then(line_->endpoint().read(from, std::move(*memory)),
+             Landing{comm::detail::Ref<Inbound>(this), line_->reference(), number, from.address(), size});
+  return true;
+}
+
+void Inbound::starve() {
+  if (next_ >= first_ + items_.size() || line_ == nullptr) return;
+  reach_ = std::min(2 * reach_, kMostAhead);
+  read_ahead();
+}
+
+// --- items in frames ---
 
 // An item may exceed the window, so each piece returns its window as it is assembled, unless items wait to be read.
 bool Inbound::assemble(const Frame& frame, std::uint32_t cost) {
@@ -121,6 +229,7 @@ bool Inbound::assemble(const Frame& frame, std::uint32_t cost) {
 }
 
 bool Inbound::keep(const Frame& frame, const comm::Message& message, std::uint32_t cost) {
+  if (frame.has(flag::kOffered)) return accept_offer(frame, cost);
   if (frame.has(flag::kMore) || assembling_) return assemble(frame, cost);
   const std::size_t held = frame.body.size() + kPlaceOctets;
   if (!hold(held)) return true;
@@ -174,7 +283,8 @@ Outbound::Item Outbound::prepare(std::size_t size) {
     return item;
   }
   item.framed = kItemHead + size <= kFrameLimit;
-  auto memory = line_->context().pool().take(item.framed ? kItemHead + size : size);
+  auto memory = line_->offered(size) ? line_->offers().take(size)
+                                     : line_->context().pool().take(item.framed ? kItemHead + size : size);
   if (!memory) {
     item.failure = status_of(memory.error());
     return item;
@@ -184,10 +294,15 @@ Outbound::Item Outbound::prepare(std::size_t size) {
   return item;
 }
 
-comm::Task<Status> Outbound::wait_for_window(std::uint32_t cost, comm::Limit limit) {
+bool Outbound::blocked(std::uint32_t cost, std::size_t offer) const {
+  if (window_ < cost || line_->crowded()) return true;
+  return offer != 0 && offered_ != 0 && offered_ + offer > kMostOffered;
+}
+
+comm::Task<Status> Outbound::wait_for_window(std::uint32_t cost, std::size_t offer, comm::Limit limit) {
   // A large window does not mean that the peer receives. If the connection is crowded, wait here instead of
   // using memory.
-  while (!ended_ && (window_ < cost || line_->crowded())) {
+  while (!ended_ && blocked(cost, offer)) {
     comm::Signal signal(line_->context(), limit);
     const WaitPlace::Stay stay(place_, signal);
     SentWaiter waiter(signal);
@@ -205,8 +320,8 @@ comm::Task<Status> Outbound::send(comm::detail::Ref<Outbound> self, Item item, c
   frame.call = self->call_;
   if (item.framed) {
     const auto cost = static_cast<std::uint32_t>(item.room.size()) + kItemCost;
-    if (self->ended_ || self->window_ < cost || self->line_->crowded()) {
-      Status waited = co_await self->wait_for_window(cost, limit);
+    if (self->ended_ || self->blocked(cost, 0)) {
+      Status waited = co_await self->wait_for_window(cost, 0, limit);
       if (!waited.ok()) co_return waited;
     }
     self->window_ -= cost;
@@ -214,10 +329,16 @@ comm::Task<Status> Outbound::send(comm::detail::Ref<Outbound> self, Item item, c
     self->line_->post(std::move(item.memory));
     co_return Status();
   }
+  if (!self->ended_ && self->line_->offered(item.room.size()) &&
+      self->line_->offers().has_room(item.room.size())) {
+    Status waited = co_await self->wait_for_window(kItemCost, item.room.size(), limit);
+    if (!waited.ok()) co_return waited;
+    co_return offer(self, std::move(item.memory));
+  }
   std::span<const std::byte> rest = item.room;
   while (!rest.empty()) {
     const auto least = static_cast<std::uint32_t>(std::min<std::size_t>(rest.size(), kLeastPiece));
-    Status waited = co_await self->wait_for_window(least + kItemCost, limit);
+    Status waited = co_await self->wait_for_window(least + kItemCost, 0, limit);
     if (!waited.ok()) {
       // Part of the item was sent. A later item would be taken for its rest, so end the stream.
       if (rest.size() != item.room.size()) self->end(waited);
@@ -235,6 +356,26 @@ comm::Task<Status> Outbound::send(comm::detail::Ref<Outbound> self, Item item, c
     rest = rest.subspan(piece);
   }
   co_return Status();
+}
+
+Status Outbound::offer(const comm::detail::Ref<Outbound>& self, comm::Buffer memory) {
+  const std::size_t size = memory.size();
+  auto lent = self->line_->offers().lend(std::move(memory), self);
+  if (!lent) return status_of(lent.error());
+  Frame frame;
+  frame.kind = Kind::kItem;
+  frame.flags = flag::kOffered;
+  frame.call = self->call_;
+  frame.offered = *lent;
+  self->window_ -= kItemCost;
+  self->offered_ += size;
+  self->line_->post(frame);
+  return {};
+}
+
+void Outbound::returned(std::size_t octets) {
+  offered_ -= octets;
+  place_.give();
 }
 
 Status Outbound::finish() {

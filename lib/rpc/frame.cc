@@ -193,16 +193,17 @@ bool valid_pack(std::span<const std::byte> body) {
   return true;
 }
 
-// Only a success has a result; only a failure is a refusal; a result that was written is not sent as well.
+// Only a success has a result; only a failure is a refusal; a result comes in one way.
 bool valid_reply(const Frame& frame) {
   if (frame.status > kHighestCode) return false;
-  if (frame.status == 0)
-    return !frame.has(flag::kRefused) && !(frame.has(flag::kWritten) && !frame.body.empty());
-  return !frame.has(flag::kWritten) && frame.body.empty();
+  const int ways = static_cast<int>(frame.has(flag::kWritten)) + static_cast<int>(frame.has(flag::kOffered)) +
+                   static_cast<int>(!frame.body.empty());
+  return frame.status == 0 ? !frame.has(flag::kRefused) && ways <= 1 : ways == 0;
 }
 
 bool valid_item(const Frame& frame) {
   if (frame.has(flag::kEmpty)) return frame.flags == (flag::kEmpty | flag::kLast) && frame.body.empty();
+  if (frame.has(flag::kOffered)) return !frame.has(flag::kMore) && frame.body.empty();
   return !(frame.has(flag::kMore) && (frame.has(flag::kLast) || frame.body.empty()));
 }
 
@@ -218,6 +219,7 @@ bool valid(const Frame& frame) {
     case Kind::kGoAway: return frame.call == 0;
     case Kind::kProof: return frame.call == 0 && frame.body.size() == kProofSize;
     case Kind::kPack: return frame.call == 0 && valid_pack(frame.body);
+    case Kind::kTaken: return frame.call == 0 && frame.body.empty();
   }
   return false;
 }

@@ -19,9 +19,11 @@ namespace detail {
 // The largest frame. Every peer accepts frames of this size.
 inline constexpr std::size_t kFrameLimit = 4096;
 inline constexpr std::uint8_t kLowestVersion = 1;
-inline constexpr std::uint8_t kProtocolVersion = 2;  // the highest
+inline constexpr std::uint8_t kProtocolVersion = 3;  // the highest
 // From this version on, a message may carry several frames.
 inline constexpr std::uint8_t kPackingVersion = 2;
+// From this version on, results and stream items may be offered.
+inline constexpr std::uint8_t kOfferingVersion = 3;
 // The cost of an item in a stream's window, besides its bytes.
 inline constexpr std::uint32_t kItemCost = 32;
 
@@ -35,10 +37,11 @@ enum class Kind : std::uint8_t {
   kPart = 7,
   kProof = 8,
   kPack = 9,
+  kTaken = 10,
 };
 
 namespace flag {
-// Call: the argument, or the bulk data with it, is in the caller's memory.
+// The argument, result or item is in the sender's memory.
 inline constexpr std::uint8_t kOffered = 1;
 inline constexpr std::uint8_t kLent = 2;      // call: the result may be written into the caller's memory
 inline constexpr std::uint8_t kWritten = 4;   // reply: the result was written there
@@ -66,13 +69,14 @@ struct Frame {
   std::uint64_t timeout = 0;  // nanoseconds left; 0: no deadline
   std::uint32_t schema = 0;
   std::uint32_t window = 0;  // of the result's stream; for kWindow: the increment
-  Region offered = {};
+  Region offered = {};       // also kReply, kItem
   Region lent = {};
   // kReply
   std::uint8_t status = 0;
   std::uint32_t written = 0;
   std::string_view message = {};
   std::string_view details = {};
+  std::uint64_t address = 0;                 // kTaken
   std::span<const std::byte> metadata = {};  // kCall, kReply
   std::span<const std::byte> body = {};      // the rest of the frame
 

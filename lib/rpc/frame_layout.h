@@ -88,6 +88,9 @@ constexpr void layout_reply(Visitor& v, Any& f) {
     v.number({"written", "Written", Show::kNumber, "Bytes of the result in the lent region."}, f.written);
     v.zero(4);
   }
+  if (v.only(f, flag::kOffered)) {
+    v.region({"offered", "Offered", Show::kRegion, "The client READs the result from here."}, f.offered);
+  }
   layout_metadata(v, f);
   v.part({"message", "Message", Show::kText, "What the server says of it."}, Part::kMessage, f.message);
   v.part({"details", "Details", Show::kCount, "Bytes for the application."}, Part::kDetails, f.details);
@@ -101,13 +104,28 @@ constexpr void layout_window(Visitor& v, Any& f) {
   v.zero(4);
 }
 
+template <typename Visitor, typename Any>
+constexpr void layout_item(Visitor& v, Any& f) {
+  if (v.only(f, flag::kOffered)) {
+    v.region({"offered", "Offered", Show::kRegion, "The receiver READs the item from here."}, f.offered);
+  }
+}
+
+template <typename Visitor, typename Any>
+constexpr void layout_taken(Visitor& v, Any& f) {
+  v.number({"address", "Address", Show::kHex, "Where the offered region begins that is needed no longer."},
+           f.address);
+}
+
 // The fields between the common head and the body.
 template <typename Visitor, typename Any>
 constexpr void layout_rest(Visitor& v, Any& f) {
   switch (f.kind) {
     case Kind::kCall: return layout_call(v, f);
     case Kind::kReply: return layout_reply(v, f);
+    case Kind::kItem: return layout_item(v, f);
     case Kind::kWindow: return layout_window(v, f);
+    case Kind::kTaken: return layout_taken(v, f);
     default: return;
   }
 }
@@ -141,16 +159,17 @@ struct KindInfo {
   std::uint8_t flags;     // that it may have
   bool metadata = false;  // that it may have
 };
-inline constexpr std::array<KindInfo, 9> kKinds = {{
+inline constexpr std::array<KindInfo, 10> kKinds = {{
     {Kind::kCall, "CALL", flag::kOffered | flag::kLent, true},
-    {Kind::kReply, "REPLY", flag::kWritten | flag::kRefused, true},
-    {Kind::kItem, "ITEM", flag::kLast | flag::kMore | flag::kEmpty},
+    {Kind::kReply, "REPLY", flag::kOffered | flag::kWritten | flag::kRefused, true},
+    {Kind::kItem, "ITEM", flag::kOffered | flag::kLast | flag::kMore | flag::kEmpty},
     {Kind::kWindow, "WINDOW", 0},
     {Kind::kCancel, "CANCEL", 0},
     {Kind::kGoAway, "GO AWAY", 0},
     {Kind::kPart, "PART", 0},
     {Kind::kProof, "PROOF", 0},
     {Kind::kPack, "PACK", 0},
+    {Kind::kTaken, "TAKEN", 0},
 }};
 // Null if there is no such kind.
 constexpr const KindInfo* info_of(Kind kind) {

@@ -12,11 +12,17 @@ Line::Line(comm::Context& context, comm::Endpoint endpoint, std::uint8_t version
     : context_(&context),
       endpoint_(std::move(endpoint)),
       packs_(version >= kPackingVersion),
+      offering_(version >= kOfferingVersion),
+      reference_(new LineRef(*this)),
+      offers_(context),
       turn_end_(
           context, [](void* line) { static_cast<Line*>(line)->turn_ended(); }, this),
       unsent_(new Unsent) {}
 
-Line::~Line() { flush(); }
+Line::~Line() {
+  flush();
+  reference_->line = nullptr;
+}
 
 void Line::close() {
   flush();
@@ -102,6 +108,20 @@ void Line::post(comm::Buffer octets, const Region& into) {
   ++unsent_->count;
   const comm::RemoteSpan<std::byte> target(into.address, into.key, into.length);
   comm::then(endpoint_.write(std::move(octets), target), Sent{unsent_});
+}
+
+bool Line::deliver(Inbound* stream, const Frame& frame, const comm::Message& message) {
+  if (frame.has(flag::kOffered) && !offering_) return false;
+  if (stream != nullptr) return stream->arrive(frame, message);
+  if (frame.has(flag::kOffered)) give_back(frame.offered.address);
+  return true;
+}
+
+void Line::give_back(std::uint64_t address) {
+  Frame frame;
+  frame.kind = Kind::kTaken;
+  frame.address = address;
+  post(frame);
 }
 
 comm::Task<bool> Line::until_sent() {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lib/rpc/frame.h"
+#include "lib/rpc/offers.h"
 #include "rrdma/comm/comm.h"
 #include "rrdma/comm/ref.h"
 #include "rrdma/rpc/flow.h"
@@ -52,6 +53,12 @@ struct SentWaiter : comm::detail::Link {
   comm::Signal* signal;
 };
 
+// Leads to a line from operations that may outlive it.
+struct LineRef final : comm::detail::Counted {
+  explicit LineRef(Line& to) : line(&to) {}
+  Line* line;  // null once the line is gone
+};
+
 class Line {
  public:
   // `version`: the protocol version of the connection.
@@ -63,6 +70,12 @@ class Line {
   [[nodiscard]] comm::Context& context() const { return *context_; }
   [[nodiscard]] comm::Endpoint& endpoint() { return endpoint_; }
   [[nodiscard]] bool packs() const { return packs_; }
+  // Whether results and items may be offered.
+  [[nodiscard]] bool offering() const { return offering_; }
+  // Whether a result or an item of this size is offered.
+  [[nodiscard]] bool offered(std::size_t size) const { return offering_ && size >= Offers::kLeast; }
+  [[nodiscard]] const comm::detail::Ref<LineRef>& reference() const { return reference_; }
+  Offers& offers() { return offers_; }
   StreamMemory& streams() { return streams_; }
   [[nodiscard]] const StreamMemory& streams() const { return streams_; }
   // Records whether the peer's message, about to be handled, has several frames.
@@ -88,6 +101,12 @@ class Line {
   void post(const Frame& head);
   // Writes into the peer's memory, before all frames posted later.
   void post(comm::Buffer octets, const Region& into);
+  // Passes an item to its stream; null if the call is over. Returns false if the peer violated the protocol.
+  bool deliver(Inbound* stream, const Frame& frame, const comm::Message& message);
+  // The peer has taken what this end offered. Returns false if the peer violated the protocol.
+  bool taken(const Frame& frame) { return offering_ && offers_.taken(frame.address); }
+  // Tells the peer that this end needs an offered region no longer.
+  void give_back(std::uint64_t address);
   // Closes the connection once everything posted has arrived.
   void close();
 
@@ -126,6 +145,9 @@ class Line {
   comm::Context* context_;
   comm::Endpoint endpoint_;
   bool packs_;
+  bool offering_;
+  comm::detail::Ref<LineRef> reference_;
+  Offers offers_;
   StreamMemory streams_;
   bool eager_ = true;       // the peer's last message was a single frame
   bool posted_ = false;     // in this turn

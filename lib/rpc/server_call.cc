@@ -1,4 +1,5 @@
-// ServerCall: the reply of a call: in one frame, written into the caller's memory, or in parts.
+// ServerCall: the reply of a call: in one frame, offered in this server's memory, written into the caller's memory, or
+// in parts.
 #include <algorithm>
 #include <cstring>
 
@@ -82,7 +83,8 @@ std::byte* ServerCall::prepare(std::size_t size) {
     result_head_ = kReplyHead + emitted_size(trailers_);
     return connection_->line().frame(reply_, result_head_ + size) ? reply_.data() + result_head_ : nullptr;
   }
-  auto memory = context().pool().take(size);
+  Line& line = connection_->line();
+  auto memory = line.offered(size) ? line.offers().take(size) : context().pool().take(size);
   if (!memory) {
     fail(status_of(memory.error()));
     return nullptr;
@@ -120,6 +122,13 @@ void ServerCall::reply_from(comm::Buffer octets) {
     frame.written = static_cast<std::uint32_t>(size);
     line.post(std::move(octets),
               Region{lent_.address(), lent_.key(), static_cast<std::uint32_t>(lent_.size())});
+  } else if (line.offered(size) && line.offers().has_room(size)) {
+    auto memory = line.offers().take_copy(std::move(octets));
+    if (!memory) return fail(status_of(memory.error()));
+    auto lent = line.offers().lend(std::move(*memory));
+    if (!lent) return fail(status_of(lent.error()));
+    frame.flags = flag::kOffered;
+    frame.offered = *lent;
   } else {
     send_parts(octets.bytes());
   }

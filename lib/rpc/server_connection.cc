@@ -55,6 +55,7 @@ comm::Task<void> ServerConnection::run() {
       abort();
       break;
     }
+    if (leaving_) leave();
   }
   for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
     if (slots_[slot] != nullptr) slots_[slot]->cancel(Status(Code::kCancelled, "the connection is over"));
@@ -73,7 +74,10 @@ void ServerConnection::abort() {
   unproven_->settle();
   line_.endpoint().abort();
 }
-void ServerConnection::leave() { line_.close(); }
+void ServerConnection::leave() {
+  leaving_ = true;
+  if (line_.offers().empty()) line_.close();
+}
 
 ServerCall* ServerConnection::find(std::uint32_t id) {
   const std::uint32_t slot = slot_of(id);
@@ -106,7 +110,8 @@ bool ServerConnection::handle(const Frame& frame, const comm::Message& message) 
   ServerCall* call = frame.kind == Kind::kCall ? nullptr : find(frame.call);
   switch (frame.kind) {
     case Kind::kCall: return handle_call(frame, message);
-    case Kind::kItem: return call == nullptr || !call->inbound_ || call->inbound_->arrive(frame, message);
+    case Kind::kItem: return line_.deliver(call != nullptr ? call->inbound_.raw() : nullptr, frame, message);
+    case Kind::kTaken: return line_.taken(frame);
     case Kind::kWindow: return call == nullptr || !call->outbound_ || call->outbound_->widen(frame.window);
     case Kind::kCancel:
       if (call != nullptr) call->cancel(Status(Code::kCancelled, "the caller took it back"));

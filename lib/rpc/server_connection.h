@@ -85,7 +85,7 @@ class ServerConnection final : public comm::detail::Link {
   // Tells the client that no new calls are accepted.
   void go_away();
   void abort();
-  // Closes the connection once everything posted has arrived.
+  // Closes the connection once everything posted has arrived and everything offered was taken.
   void leave();
 
   // Whether it has yet to prove the secret.
@@ -132,6 +132,7 @@ class ServerConnection final : public comm::detail::Link {
   std::size_t running_ = 0;
   Ticks arrived_ = 0;  // arrival time of the current message
   bool going_away_ = false;
+  bool leaving_ = false;
   comm::Scope handlers_;  // last, and thus destroyed first
 };
 

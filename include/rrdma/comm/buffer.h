@@ -12,6 +12,7 @@
 #include "rrdma/comm/error.h"
 #include "rrdma/comm/operation.h"
 #include "rrdma/comm/ref.h"
+#include "rrdma/comm/remote.h"
 #include "rrdma/comm/visibility.h"
 
 namespace rrdma::comm {
@@ -42,7 +43,7 @@ struct PoolOptions {
   std::size_t limit = 1_GiB;  // bytes in use at a time; an endpoint takes 256 KiB by default
   std::size_t slab = 1_MiB;   // bytes to grow by; a larger request grows by its own size
   // Registers every slab with this remote access. A peer that learns one key can then reach the whole pool.
-  // share() opens a single range instead.
+  // share() opens a single range instead. Such a pool uses no huge pages.
   Access remote = Access::kNone;
 };
 
@@ -98,8 +99,14 @@ class RRDMA_COMM_API Buffer {
   requires std::is_trivially_copyable_v<T>
   [[nodiscard]] std::span<T> as() { return {reinterpret_cast<T*>(data()), size_ / sizeof(T)}; }
   [[nodiscard]] std::string_view text() const { return {reinterpret_cast<const char*>(data()), size_}; }
+  // The contents as a peer reaches them, with the rights of PoolOptions::remote.
+  [[nodiscard]] RemoteSpan<std::byte> remote() const {
+    if (chunk_ == nullptr) return {};
+    return {reinterpret_cast<std::uintptr_t>(chunk_->data), chunk_->rkey, static_cast<std::uint32_t>(size_)};
+  }
 
  private:
+  friend class Pool;
   friend class detail::PoolState;
   Buffer(detail::Ref<detail::PoolState> pool, detail::Chunk* chunk, std::size_t size)
       : pool_(std::move(pool)), chunk_(chunk), size_(size) {}
@@ -145,6 +152,9 @@ class RRDMA_COMM_API Pool {
   [[nodiscard]] Taking wait(std::size_t size, Limit limit = {});
   // Creates a pool that draws from this one, with a limit of its own.
   [[nodiscard]] Pool quota(std::size_t limit) const;
+
+  // Whether the buffer was taken from this pool, and not from one that draws from it.
+  [[nodiscard]] bool owns(const Buffer& buffer) const;
 
   // Bytes in buffers that are handed out, bytes registered, and the limit in bytes.
   [[nodiscard]] std::size_t in_use() const;

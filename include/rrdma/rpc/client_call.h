@@ -35,8 +35,8 @@ struct CallOptions {
     metadata.add(std::move(name), std::move(value));
     return std::move(*this);
   }
-  // Lends the server memory for a result of up to this many bytes; the server writes the result there.
-  // Without it, a large result arrives in parts.
+  // Lends the server memory for a result of up to this many bytes. Only servers of protocol versions 1 and 2 use it:
+  // they write a large result there, and otherwise send it in parts. Later ones let the client read it.
   CallOptions&& lending(std::size_t octets) && {
     lend = octets;
     return std::move(*this);

@@ -2,9 +2,14 @@
 // each direction: a sender waits until the receiver's application has consumed enough. A slow stream thus
 // cannot exhaust memory or block other calls of its connection.
 //
-// An item may exceed the window. Its pieces return their window as they are assembled, but only while no item waits to
-// be read: a stream holds at most one such item and its window. Unread items count against the memory of the
-// connection; a stream that would exceed it ends with kResourceExhausted.
+// A large item is offered: it stays in the memory of its sender, and the receiver READs it when it has room. It reads
+// ahead of its application, further if the application had to wait. A sender offers a bounded number of bytes.
+//
+// To an older peer a large item travels in pieces, and may exceed the window. Its pieces return their window as they
+// are assembled, but only while no item waits to be read: a stream holds at most one such item and its window.
+//
+// Items that were received or are being read count against the memory of the connection. A stream that would exceed it
+// ends with kResourceExhausted, or waits if it has items of its own to be consumed first.
 //
 // Each stream of each call has its own object, which no other call uses. Readers and writers share it: after the end
 // of their call they find it closed, and can never reach the call that has the slot next.
@@ -20,6 +25,7 @@
 
 #include "rrdma/comm/context.h"
 #include "rrdma/comm/ref.h"
+#include "rrdma/comm/remote.h"
 #include "rrdma/comm/signal.h"
 #include "rrdma/comm/task.h"
 #include "rrdma/rpc/codec.h"
@@ -89,7 +95,20 @@ class RRDMA_RPC_API Inbound final : public comm::detail::Counted {
     Payload payload;
     std::uint32_t cost;
     std::size_t held;  // bytes of the connection's memory
+    comm::RemoteSpan<const std::byte> offered = {};
+    bool reading = false;
+    [[nodiscard]] bool here() const { return offered.empty(); }
   };
+  // Completion of a READ.
+  struct Landing;
+  // Whether the next item is here.
+  [[nodiscard]] bool ready() const { return !items_.empty() && items_.front().here(); }
+  bool accept_offer(const Frame& frame, std::uint32_t cost);
+  // Starts to read offered items, as far as there is room.
+  void read_ahead();
+  bool start_reading(Item& item, std::uint64_t number);
+  // The application waits for an item that is not here.
+  void starve();
   bool keep(const Frame& frame, const comm::Message& message, std::uint32_t cost);
   bool assemble(const Frame& frame, std::uint32_t cost);
   // Takes bytes of the connection's memory. False if too few are left; the stream has then ended.
@@ -112,6 +131,10 @@ class RRDMA_RPC_API Inbound final : public comm::detail::Counted {
   bool ended_ = false;
   Status status_;
   std::deque<Item> items_;
+  std::uint64_t first_ = 0;  // number of the first item in items_
+  std::uint64_t next_ = 0;   // number of the first item that may have to be read
+  std::size_t ahead_ = 0;    // bytes of items that are or were read, until the application takes them
+  std::size_t reach_;        // how many of them there may be
   WaitPlace place_;
 };
 
@@ -140,16 +163,22 @@ class RRDMA_RPC_API Outbound final : public comm::detail::Counted {
 
   // Returns false if the peer violated the protocol.
   bool widen(std::uint32_t more);
+  // The peer has taken an offered item.
+  void returned(std::size_t octets);
   void end(Status status);
   [[nodiscard]] bool ended() const { return ended_; }
 
  private:
-  comm::Task<Status> wait_for_window(std::uint32_t cost, comm::Limit limit);
+  // `offer`: bytes to be offered.
+  [[nodiscard]] bool blocked(std::uint32_t cost, std::size_t offer) const;
+  comm::Task<Status> wait_for_window(std::uint32_t cost, std::size_t offer, comm::Limit limit);
+  static Status offer(const comm::detail::Ref<Outbound>& self, comm::Buffer memory);
   [[nodiscard]] Status why() const;
 
   Line* line_;  // null once closed
   std::uint32_t call_;
   std::uint64_t window_;
+  std::size_t offered_ = 0;  // bytes that the peer has not taken yet
   bool ended_ = false;
   bool finished_ = false;
   Status status_;

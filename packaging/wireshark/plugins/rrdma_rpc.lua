@@ -9,10 +9,10 @@ rpc.prefs.methods = Pref.string("Methods", "", "Paths (Service/Method) whose num
 
 -- lib/rpc/frame_layout.h states these tables; ctest rpc.frames compares them and prints new ones.
 -- The layout begins.
-local KINDS = {"CALL", "REPLY", "ITEM", "WINDOW", "CANCEL", "GO AWAY", "PART", "PROOF", "PACK"}
+local KINDS = {"CALL", "REPLY", "ITEM", "WINDOW", "CANCEL", "GO AWAY", "PART", "PROOF", "PACK", "TAKEN"}
 local FLAG_WORDS = {{1, "offered"}, {2, "lent"}, {4, "written"}, {8, "last"}, {16, "more"}, {32, "refused"}, {64, "empty"}}
 -- The valid flags of each kind.
-local FLAGS = {3, 36, 88, 0, 0, 0, 0, 0, 0}
+local FLAGS = {3, 37, 89, 0, 0, 0, 0, 0, 0, 0}
 -- The fields between head and body.
 local LAYOUTS = {
   [1] = {
@@ -32,13 +32,20 @@ local LAYOUTS = {
     {size = 2},
     {size = 4, key = "written", label = "Written", show = "number", flag = 4},
     {size = 4, flag = 4},
+    {size = 16, key = "offered", label = "Offered", show = "region", flag = 1},
     {part = "metadata", key = "metadata", label = "Metadata", show = "pairs"},
     {part = "message", key = "message", label = "Message", show = "text"},
     {part = "details", key = "details", label = "Details", show = "bytes"},
   },
+  [3] = {
+    {size = 16, key = "offered", label = "Offered", show = "region", flag = 1},
+  },
   [4] = {
     {size = 4, key = "window", label = "Window", show = "number"},
     {size = 4},
+  },
+  [10] = {
+    {size = 8, key = "address", label = "Address", show = "hex"},
   },
 }
 -- The layout ends.

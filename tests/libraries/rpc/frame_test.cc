@@ -117,6 +117,60 @@ TEST(Frames, WhatIsNotAllowedIsRefused) {
   EXPECT_TRUE(refused(item, [](auto&) {})) << "the last one, and more of it";
 }
 
+TEST(Frames, WhatIsOfferedIsReadAgain) {
+  Frame item;
+  item.kind = Kind::kItem;
+  item.flags = flag::kOffered | flag::kLast;
+  item.offered = {0x1000, 7, 5000};
+  const auto octets = octets_of(item);
+  EXPECT_EQ(octets.size(), 24U);
+  const auto again = parse_frame(octets);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->offered, item.offered);
+  Frame reply;
+  reply.kind = Kind::kReply;
+  reply.flags = flag::kOffered;
+  reply.offered = item.offered;
+  const auto replied = octets_of(reply);
+  const auto result = parse_frame(replied);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->offered, item.offered);
+  Frame taken;
+  taken.kind = Kind::kTaken;
+  taken.address = 0x123456789abcdef0;
+  const auto told = octets_of(taken);
+  EXPECT_EQ(told.size(), 16U);
+  const auto heard = parse_frame(told);
+  ASSERT_TRUE(heard);
+  EXPECT_EQ(heard->address, taken.address);
+}
+
+TEST(Frames, WhatIsOfferedComesOnce) {
+  Frame item;
+  item.kind = Kind::kItem;
+  item.offered = {0x1000, 7, 5000};
+  item.flags = flag::kOffered | flag::kMore;
+  EXPECT_FALSE(parse_frame(octets_of(item))) << "a whole item, and more of it";
+  item.flags = flag::kOffered;
+  item.body = as_octets("x");
+  EXPECT_FALSE(parse_frame(octets_of(item))) << "an item in two places";
+  Frame reply;
+  reply.kind = Kind::kReply;
+  reply.offered = item.offered;
+  reply.flags = flag::kOffered | flag::kWritten;
+  EXPECT_FALSE(parse_frame(octets_of(reply))) << "a result in two places";
+  reply.flags = flag::kOffered;
+  reply.body = as_octets("x");
+  EXPECT_FALSE(parse_frame(octets_of(reply))) << "a result in two places";
+  reply.body = {};
+  reply.status = 5;
+  EXPECT_FALSE(parse_frame(octets_of(reply))) << "a result beside a failure";
+  Frame taken;
+  taken.kind = Kind::kTaken;
+  taken.body = as_octets("x");
+  EXPECT_FALSE(parse_frame(octets_of(taken))) << "bytes after the end";
+}
+
 std::vector<std::byte> pack_of(std::initializer_list<Frame> all) {
   Frame pack;
   pack.kind = Kind::kPack;

@@ -75,7 +75,8 @@ bool belongs(const std::string& text, std::uint32_t call, std::uint32_t index) {
 
 // The arguments of a stream: the last has only its numbers.
 std::string argument_of(std::uint32_t call, std::uint32_t index, std::uint32_t count, Random& random) {
-  return text_of(call, index, index + 1 == count ? 0 : 1 + random.below(3000));
+  if (index + 1 == count) return text_of(call, index, 0);
+  return text_of(call, index, 1 + random.below(random.chance(95) ? 3000 : 60000));
 }
 
 }  // namespace

@@ -1,0 +1,64 @@
+#include "lib/rpc/offers.h"
+
+#include <cstring>
+
+namespace rrdma::rpc {
+inline namespace v0 {
+namespace detail {
+
+comm::Result<comm::Buffer> Offers::take(std::size_t size) {
+  if (size <= kLargestShared) {
+    if (!arena_) {
+      auto created = comm::Pool::create(*context_, {.limit = kArenaLimit, .remote = comm::Access::kRead});
+      if (!created) return created.error();
+      arena_.emplace(std::move(*created));
+    }
+    auto memory = arena_->take(size);
+    if (memory) return memory;
+  }
+  return context_->pool().take(size);
+}
+
+comm::Result<comm::Buffer> Offers::take_copy(comm::Buffer memory) {
+  if (memory.size() > kLargestCopied || (arena_ && arena_->owns(memory))) return memory;
+  auto copy = take(memory.size());
+  if (copy) std::memcpy(copy->data(), memory.data(), memory.size());
+  return copy;
+}
+
+comm::Result<Offer> Offers::open(comm::Buffer memory) {
+  const auto region_of = [](const comm::RemoteSpan<std::byte>& remote) {
+    return Region{remote.address(), remote.key(), static_cast<std::uint32_t>(remote.size())};
+  };
+  if (arena_ && arena_->owns(memory)) {
+    const Region region = region_of(memory.remote());
+    return Offer(std::move(memory), {}, region);
+  }
+  auto opened = comm::share(*context_, memory, comm::Access::kRead);
+  if (!opened) return opened.error();
+  const Region region = region_of(opened->remote());
+  return Offer(std::move(memory), std::move(*opened), region);
+}
+
+comm::Result<Region> Offers::lend(comm::Buffer memory, const comm::detail::Ref<Outbound>& stream) {
+  auto opened = open(std::move(memory));
+  if (!opened) return opened.error();
+  const Region region = opened->region();
+  octets_ += region.length;
+  lent_.insert_or_assign(region.address, Lent{std::move(*opened), stream});
+  return region;
+}
+
+bool Offers::taken(std::uint64_t address) {
+  const auto found = lent_.find(address);
+  if (found == lent_.end()) return false;
+  const Lent lent = std::move(found->second);
+  lent_.erase(found);
+  octets_ -= lent.offer.region().length;
+  if (lent.stream) lent.stream->returned(lent.offer.region().length);
+  return true;
+}
+
+}  // namespace detail
+}  // namespace v0
+}  // namespace rrdma::rpc
