@@ -5,8 +5,8 @@
 //   store   (receiving)  collects the payload of packets; a copy begins when enough adjacent bytes have come
 //   finish               the end of a message: its bytes have arrived, the last word after all others
 //
-// Nothing waits before the end of a message, except for a free buffer. Buffers are allocated when a lane first meets
-// a kind; a process without such memory has none.
+// Nothing waits before the end of a message, except for a free buffer. Buffers are allocated when the first region of
+// a kind is registered; a process without such memory has none.
 //
 // Threads: as the engine.
 #pragma once
@@ -86,7 +86,10 @@ class Staging final : public KeyListener {
   // By kind, from 1; empty for kinds that this lane has not met.
   [[nodiscard]] Counts counts(std::uint8_t kind) const;
 
-  void on_region_opened(const MemoryRegion&) override {}
+  // Buffers and the line exist before the first message: later, kernels of the program may delay their creation.
+  void on_region_opened(const MemoryRegion& region) override {
+    if (region.kind != 0) (void)side(region.kind);
+  }
   void on_window_opened(const MemoryWindow&) override {}
   void on_window_closed(const MemoryWindow&) override {}
   // Pending parts arrive, or fail, before the memory is released.

@@ -149,6 +149,15 @@ bool CudaKind::is_alive() const {
          id_of_context() == id_;
 }
 
+// cuMemcpyHtoD from pageable memory otherwise returns while the data is still on its way. A copy of ours, on another
+// stream, could overtake it.
+void CudaKind::prepare(std::uint64_t address) {
+  if (cuda_.cuPointerSetAttribute == nullptr || context() == nullptr) return;
+  const Current current(*this);
+  const unsigned on = 1;
+  if (current) (void)cuda_.cuPointerSetAttribute(&on, kCudaAttributeSyncMemops, address);
+}
+
 std::unique_ptr<CopyLine> CudaKind::open_line() {
   if (context() == nullptr) return nullptr;
   auto line = std::make_unique<Line>(*this);

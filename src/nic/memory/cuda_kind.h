@@ -20,6 +20,9 @@ class CudaKind final : public objects::MemoryKind {
   [[nodiscard]] bool run_atomic(objects::AtomicCall& call) override;
 
   [[nodiscard]] int ordinal() const { return ordinal_; }
+  // Memory that is to be registered: copies that the program makes synchronously end before the call returns, as
+  // GPUDirect RDMA asks of programs. Managed and pooled memory does not support that.
+  void prepare(std::uint64_t address);
 
  private:
   class Line;

@@ -17,6 +17,7 @@ bool look_up(void* library, const char* name, Function& function) {
 bool load(void* library, CudaLibrary& cuda) {
   (void)look_up(library, "cuCtxGetId", cuda.cuCtxGetId);
   (void)look_up(library, "cuThreadExchangeStreamCaptureMode", cuda.cuThreadExchangeStreamCaptureMode);
+  (void)look_up(library, "cuPointerSetAttribute", cuda.cuPointerSetAttribute);
   return look_up(library, "cuPointerGetAttributes", cuda.cuPointerGetAttributes) &&
          look_up(library, "cuDeviceGet", cuda.cuDeviceGet) &&
          look_up(library, "cuDevicePrimaryCtxRetain", cuda.cuDevicePrimaryCtxRetain) &&

@@ -19,6 +19,7 @@ inline constexpr CudaResult kCudaSuccess = 0;
 inline constexpr CudaResult kCudaNotReady = 600;
 inline constexpr unsigned kCudaMemoryDevice = 2;  // CU_MEMORYTYPE_DEVICE
 inline constexpr int kCudaAttributeMemoryType = 2;
+inline constexpr int kCudaAttributeSyncMemops = 6;
 inline constexpr int kCudaAttributeDeviceOrdinal = 9;
 inline constexpr unsigned kCudaStreamNonBlocking = 1;
 inline constexpr unsigned kCudaEventNoTiming = 2;
@@ -46,6 +47,7 @@ struct CudaLibrary {
   // Newer than some drivers; may be null.
   CudaResult (*cuCtxGetId)(CudaContext context, unsigned long long* id);
   CudaResult (*cuThreadExchangeStreamCaptureMode)(int* mode);
+  CudaResult (*cuPointerSetAttribute)(const void* value, int attribute, CudaAddress address);
 
   // Null if the program has not loaded libcuda, or one without these functions. The result stays valid.
   [[nodiscard]] static const CudaLibrary* find();

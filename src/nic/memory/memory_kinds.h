@@ -17,6 +17,7 @@ namespace rrdma::nic {
 struct MemoryOrigin {
   int cuda_device = -1;      // -1: the CPU can touch it
   bool wholly_there = true;  // false: the range goes beyond the memory of that kind
+  std::uint64_t address = 0;
 
   [[nodiscard]] bool ordinary() const { return cuda_device < 0; }
   [[nodiscard]] static MemoryOrigin of(const void* address, std::size_t length);
@@ -26,15 +27,17 @@ struct MemoryOrigin {
 
 class MemoryKinds {
  public:
-  // The number of the origin's kind in the table; 0 for ordinary memory, and if there are too many kinds. REQUIRES:
-  // the locks of all lanes.
-  [[nodiscard]] std::uint8_t number(const MemoryOrigin& origin, objects::MemoryTable& table);
+  // Prepares the memory for registration. Returns the number of its kind in the table; 0 for ordinary memory, and if
+  // there are too many kinds. REQUIRES: the locks of all lanes.
+  [[nodiscard]] std::uint8_t prepare(const MemoryOrigin& origin, objects::MemoryTable& table);
 
  private:
   struct Cuda {
     std::unique_ptr<CudaKind> kind;
     std::uint8_t number;
   };
+  [[nodiscard]] const Cuda* cuda_of(int ordinal, objects::MemoryTable& table);
+
   std::vector<Cuda> cuda_;
 };
 

@@ -48,8 +48,8 @@ class Lanes {
   [[nodiscard]] Lane& of(wire::Qpn qpn) const;
   // REQUIRES: as its header says.
   [[nodiscard]] objects::MemoryTable& memory() { return memory_; }
-  // The number of a kind of memory in the table. REQUIRES: all locks.
-  [[nodiscard]] std::uint8_t kind_of(const MemoryOrigin& origin) { return kinds_.number(origin, memory_); }
+  // Prepares memory for registration and returns the number of its kind in the table. REQUIRES: all locks.
+  [[nodiscard]] std::uint8_t kind_of(const MemoryOrigin& origin) { return kinds_.prepare(origin, memory_); }
   void set_qp_listener(QpListener* listener);
 
   // The completion queues of a future QP; null: none. `free`: it may go to any lane.

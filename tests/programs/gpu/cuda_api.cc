@@ -21,7 +21,8 @@ const Cuda* Cuda::open() {
       find(library, "cuInit", cuda.init) && find(library, "cuDeviceGet", cuda.device) &&
       find(library, "cuDevicePrimaryCtxRetain", cuda.retain) &&
       find(library, "cuDevicePrimaryCtxReset_v2", cuda.reset) &&
-      find(library, "cuCtxSetCurrent", cuda.set_current) && find(library, "cuMemAlloc_v2", cuda.allocate) &&
+      find(library, "cuCtxSetCurrent", cuda.set_current) &&
+      find(library, "cuCtxSynchronize", cuda.synchronize) && find(library, "cuMemAlloc_v2", cuda.allocate) &&
       find(library, "cuMemAllocManaged", cuda.allocate_managed) &&
       find(library, "cuMemAllocAsync", cuda.allocate_async) && find(library, "cuMemFree_v2", cuda.free) &&
       find(library, "cuMemcpyHtoD_v2", cuda.to_device) && find(library, "cuMemcpyDtoH_v2", cuda.to_host) &&

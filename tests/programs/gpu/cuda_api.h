@@ -16,6 +16,7 @@ struct Cuda {
   int (*retain)(Context*, int);
   int (*reset)(int);
   int (*set_current)(Context);
+  int (*synchronize)();
   int (*allocate)(Address*, std::size_t);
   int (*allocate_managed)(Address*, std::size_t, unsigned);
   int (*allocate_async)(Address*, std::size_t, void*);

@@ -115,7 +115,7 @@ class Rank:
             time.sleep(0.01)
 
     def run(self):
-        estimate = 0.0
+        estimate = base = 0.0
         sizes = self.options.sizes
         for octets, following in zip(sizes, [*sizes[1:], 0]):
             if not self.agree(octets, estimate):
@@ -132,8 +132,10 @@ class Rank:
             self.figures[octets] = seconds
             self.say(f"{octets} bytes: all right; all_reduce first {first * 1e6:.0f} us, then {seconds * 1e6:.1f} us, {octets / seconds * 1e-9:.3f} GB/s")
             self.write()
-            # Short sizes cost what does not depend on the size.
-            estimate = (time.monotonic() - begin) * following / octets if octets >= 1 << 20 else 0.0
+            # The first sizes mostly cost what does not depend on the size: turns of the GPU, connections.
+            spent = time.monotonic() - begin
+            estimate = spent + max(0.0, spent - base) * following / octets
+            base = spent if base == 0.0 or spent < base else base
         self.meet("done")
         self.say("destroy_process_group")
         dist.destroy_process_group()

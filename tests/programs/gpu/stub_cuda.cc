@@ -1,7 +1,7 @@
 // A libcuda.so.1 for tests without a GPU. "Device memory" is a memfd that is mapped twice: without any access at the
 // address that the program sees, so that a touch by the CPU is a fault, and for the stub itself. Streams have threads:
-// an asynchronous copy reads its source some time after the call, as a real one does. Calls that need a context fail
-// without one.
+// an asynchronous copy reads its source some time after the call, as a real one does. cuMemcpyHtoD returns before its
+// data has arrived, unless the memory has the attribute SYNC_MEMOPS. Calls that need a context fail without one.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -13,6 +13,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -30,6 +31,7 @@ enum Result : int {
   kInvalidContext = 201,
   kInvalidHandle = 400,
   kNotReady = 600,
+  kNotSupported = 801,
 };
 
 using Address = unsigned long long;
@@ -38,13 +40,18 @@ struct Allocation {
   std::size_t octets;
   std::uint8_t* own;  // the stub's mapping
   int fd;
+  bool plain;  // cuMemAlloc
+  bool sync_memops = false;
 };
 
 struct Stream {
+  explicit Stream(unsigned delay = 20) : delay_us(delay) {}
+  const unsigned delay_us;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<void()>> work;
   bool ends = false;
+  bool busy = false;
   std::thread thread{[this] { run(); }};
 
   void run() {
@@ -54,22 +61,29 @@ struct Stream {
       if (work.empty()) return;
       auto next = std::move(work.front());
       work.pop_front();
+      busy = true;
       lock.unlock();
-      usleep(20);
+      usleep(delay_us);
       next();
       lock.lock();
+      busy = false;
+      changed.notify_all();
     }
   }
   void add(std::function<void()> one) {
     const std::lock_guard lock(mutex);
     work.push_back(std::move(one));
-    changed.notify_one();
+    changed.notify_all();
+  }
+  void synchronize() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return work.empty() && !busy; });
   }
   ~Stream() {
     {
       const std::lock_guard lock(mutex);
       ends = true;
-      changed.notify_one();
+      changed.notify_all();
     }
     thread.join();
   }
@@ -94,6 +108,12 @@ State& state() {
   return *one;
 }
 
+// The default stream, on which cuMemcpyHtoD works.
+Stream& default_stream() {
+  static Stream* const one = new Stream(300);
+  return *one;
+}
+
 int primary = 0;  // its address is the handle of the context
 thread_local std::vector<void*> contexts;
 
@@ -109,7 +129,12 @@ std::uint8_t* own_view(Address address, std::size_t octets) {
   return allocation.own + (address - first);
 }
 
-int allocate(Address* address, std::size_t octets) {
+bool is_synchronous(Address address) {
+  const std::lock_guard lock(state().mutex);
+  return std::prev(state().allocations.upper_bound(address))->second.sync_memops;
+}
+
+int allocate(Address* address, std::size_t octets, bool plain) {
   if (!has_context()) return kInvalidContext;
   if (octets == 0) return kInvalidValue;
   const int fd = memfd_create("stub-device-memory", MFD_CLOEXEC);
@@ -119,7 +144,7 @@ int allocate(Address* address, std::size_t octets) {
   if (seen == MAP_FAILED || own == MAP_FAILED) return kOutOfMemory;
   const std::lock_guard lock(state().mutex);
   *address = reinterpret_cast<std::uintptr_t>(seen);
-  state().allocations[*address] = {octets, static_cast<std::uint8_t*>(own), fd};
+  state().allocations[*address] = {octets, static_cast<std::uint8_t*>(own), fd, plain};
   return kSuccess;
 }
 
@@ -187,12 +212,19 @@ STUB int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 }
 STUB int cuThreadExchangeStreamCaptureMode(int*) { return kSuccess; }
 
-STUB int cuMemAlloc_v2(Address* address, std::size_t octets) { return allocate(address, octets); }
+STUB int cuMemAlloc_v2(Address* address, std::size_t octets) { return allocate(address, octets, true); }
 STUB int cuMemAllocManaged(Address* address, std::size_t octets, unsigned) {
-  return allocate(address, octets);
+  return allocate(address, octets, false);
 }
-STUB int cuMemAllocAsync(Address* address, std::size_t octets, void*) { return allocate(address, octets); }
+STUB int cuMemAllocAsync(Address* address, std::size_t octets, void*) {
+  return allocate(address, octets, false);
+}
+STUB int cuCtxSynchronize() {
+  default_stream().synchronize();
+  return has_context() ? kSuccess : kInvalidContext;
+}
 STUB int cuMemFree_v2(Address address) {
+  default_stream().synchronize();
   const std::lock_guard lock(state().mutex);
   const auto found = state().allocations.find(address);
   if (found == state().allocations.end()) return kInvalidValue;
@@ -218,6 +250,17 @@ STUB int cuPointerGetAttributes(unsigned count, int* attributes, void** values, 
   }
   return kSuccess;
 }
+STUB int cuPointerSetAttribute(const void* value, int attribute, Address address) {
+  if (!has_context()) return kInvalidContext;
+  const std::lock_guard lock(state().mutex);
+  auto after = state().allocations.upper_bound(address);
+  if (attribute != 6 || after == state().allocations.begin()) return kInvalidValue;
+  auto& [first, allocation] = *--after;
+  if (address - first >= allocation.octets) return kInvalidValue;
+  if (!allocation.plain) return kNotSupported;
+  allocation.sync_memops = *static_cast<const unsigned*>(value) != 0;
+  return kSuccess;
+}
 STUB int cuMemGetHandleForAddressRange(void* handle, Address address, std::size_t octets, int,
                                        unsigned long long) {
   if (own_view(address, octets) == nullptr) return kInvalidValue;
@@ -226,12 +269,17 @@ STUB int cuMemGetHandleForAddressRange(void* handle, Address address, std::size_
 }
 
 STUB int cuMemcpyHtoD_v2(Address to, const void* from, std::size_t octets) {
-  std::uint8_t* const view = own_view(to, octets);
-  if (!has_context() || view == nullptr) return has_context() ? kInvalidValue : kInvalidContext;
-  std::memcpy(view, from, octets);
+  if (!has_context()) return kInvalidContext;
+  if (own_view(to, octets) == nullptr) return kInvalidValue;
+  const auto* const first = static_cast<const std::uint8_t*>(from);
+  default_stream().add([to, data = std::vector<std::uint8_t>(first, first + octets)] {
+    if (std::uint8_t* const view = own_view(to, data.size())) std::memcpy(view, data.data(), data.size());
+  });
+  if (is_synchronous(to)) default_stream().synchronize();
   return kSuccess;
 }
 STUB int cuMemcpyDtoH_v2(void* to, Address from, std::size_t octets) {
+  default_stream().synchronize();
   const std::uint8_t* const view = own_view(from, octets);
   if (!has_context() || view == nullptr) return has_context() ? kInvalidValue : kInvalidContext;
   std::memcpy(to, view, octets);

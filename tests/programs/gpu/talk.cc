@@ -71,6 +71,8 @@ void Memory::write(std::size_t at, const std::vector<std::uint8_t>& from) const 
     std::copy(from.begin(), from.end(), reinterpret_cast<std::uint8_t*>(address_ + at));
   } else {
     require(cuda_.to_device(address_ + at, from.data(), from.size()) == 0, "cuMemcpyHtoD");
+    // Registration makes cuMemcpyHtoD synchronous, for memory that supports it (SYNC_MEMOPS).
+    if (where_ != Where::kDevice) require(cuda_.synchronize() == 0, "cuCtxSynchronize");
   }
 }
 
