@@ -22,6 +22,7 @@ struct DirectTarget {
   wire::Qpn remote;  // the target's QP
   wire::RKey rkey;
   std::uint64_t address = 0;
+  bool from_far = false;  // the CPU cannot touch some of the initiator's spans
 };
 
 class DirectAccess {
@@ -37,6 +38,14 @@ class DirectAccess {
   // Ignores the target in `call`.
   [[nodiscard]] virtual bool direct_atomic(const Path& path, const DirectTarget& target,
                                            AtomicCall& call) = 0;
+  // True if the target is memory that the CPU cannot touch, and this process reaches it. Copies there are fast in
+  // long pieces and slow in short ones, and packets are slower than waiting for direct access.
+  [[nodiscard]] virtual bool reaches_far(const Path&, const DirectTarget&) { return false; }
+  // False: reaches_far() is false for every target so far.
+  [[nodiscard]] bool has_met_far() const { return met_far_; }
+
+ protected:
+  bool met_far_ = false;
 };
 
 }  // namespace rrdma::objects

@@ -113,6 +113,17 @@ MemoryWindow* MemoryTable::find_window_of_any_variant(std::uint32_t key) const {
   return nullptr;
 }
 
+const MemoryRegion* MemoryTable::find_region_of(const std::uint8_t* host, std::uint64_t length) const {
+  const auto first = reinterpret_cast<std::uintptr_t>(host);
+  for (const Entry& entry : entries_) {
+    if (entry.kind != Kind::kRegion) continue;
+    const auto& region = *static_cast<const MemoryRegion*>(entry.object);
+    const auto begin = reinterpret_cast<std::uintptr_t>(region.host);
+    if (first >= begin && length <= region.length && first - begin <= region.length - length) return &region;
+  }
+  return nullptr;
+}
+
 MemoryWindow* MemoryTable::find_window(std::uint32_t key) const {
   const Entry* entry = find(key);
   return entry != nullptr && entry->kind == Kind::kWindow ? static_cast<MemoryWindow*>(entry->object)
@@ -534,14 +545,16 @@ bool run_atomic(const MemoryTable& table, const AccessVerdict& access, AtomicCal
 
 bool find_spans(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
                 std::uint32_t offset, std::uint32_t length, std::uint32_t need, std::span<MutableSpan> spans,
-                std::size_t& count) {
+                std::size_t& count, bool& far) {
   for (const Sge& sge : list) {
     const std::uint32_t skipped = std::min(offset, sge.length);
     const std::uint32_t taken = std::min(length, sge.length - skipped);
     offset -= skipped;
     if (taken == 0) continue;
     const AccessVerdict access = table.check_local(pd, sge.lkey, sge.address + skipped, taken, need);
-    if (!access.ok() || access.null_region || access.kind != 0) return false;
+    if (!access.ok() || access.null_region) return false;
+    if (access.kind != 0) [[unlikely]]
+      far = true;
     spans[count++] = {access.host, taken};
     length -= taken;
   }

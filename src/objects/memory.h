@@ -195,6 +195,8 @@ class MemoryTable {
   // The first address that a key grants; 0 for unknown keys.
   [[nodiscard]] std::uint64_t first_address(wire::RKey key) const;
   [[nodiscard]] MemoryRegion* find_region(std::uint32_t key) const;
+  // A region that holds these bytes of the process; null: none. Looks at every key.
+  [[nodiscard]] const MemoryRegion* find_region_of(const std::uint8_t* host, std::uint64_t length) const;
   [[nodiscard]] MemoryWindow* find_window(std::uint32_t key) const;
   // The region of this domain that holds the address, else the one nearest to it; null if there is none. Looks at
   // every key: for explanations of failures.
@@ -279,10 +281,10 @@ Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<co
 [[nodiscard]] bool run_atomic(const MemoryTable& table, const AccessVerdict& access, AtomicCall& call);
 
 // Finds the spans of `length` bytes, starting `offset` bytes into the list. False if a key does not permit `need`, or
-// belongs to the null region or to memory that the CPU cannot touch.
+// belongs to the null region. `far`: the CPU cannot touch some of them.
 [[nodiscard]] bool find_spans(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
                               std::uint32_t offset, std::uint32_t length, std::uint32_t need,
-                              std::span<MutableSpan> spans, std::size_t& count);
+                              std::span<MutableSpan> spans, std::size_t& count, bool& far);
 
 std::uint64_t total_length(std::span<const Sge> list);
 

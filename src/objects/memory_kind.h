@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "objects/atomic_call.h"
+#include "objects/far_memory.h"
 
 namespace rrdma::objects {
 
@@ -44,6 +45,10 @@ class MemoryKind {
   // Executes the operation on the word at `call.target`, atomically with respect to all other calls. False: the word
   // cannot be reached. Any thread.
   [[nodiscard]] virtual bool run_atomic(AtomicCall& call) = 0;
+  // Lets peers on this host copy from and to the memory by themselves. Null: the memory cannot be exported.
+  [[nodiscard]] virtual std::unique_ptr<FarExport> export_memory(std::uint64_t, std::uint64_t) {
+    return nullptr;
+  }
 };
 
 }  // namespace rrdma::objects

@@ -135,6 +135,7 @@ struct SendEntry {
   std::uint32_t received = 0;      // READ: response bytes placed so far
   bool answered = false;           // READ, ATOMIC, FLUSH, ATOMIC WRITE: the response is complete
   bool local_done = false;         // bind, local invalidate: executed
+  bool placed = false;             // WRITE with immediate: the data was placed by direct access
   Status status = Status::kSuccess;
 
   [[nodiscard]] bool is_inline() const { return (flags & kSendInline) != 0; }

@@ -21,6 +21,12 @@ using wire::Step;
 
 namespace {
 
+// The budget of direct access counts bytes of ordinary memory. A copy to far memory costs as much as kFarStartOctets of
+// them, and copies kFarSpeed times as fast.
+constexpr std::uint32_t kFarStartOctets = 64 * 1024;
+constexpr std::uint32_t kFarSpeed = 64;
+constexpr std::uint32_t kFarPieceOctets = 256 * 1024 * 1024;
+
 constexpr std::int32_t kPsnsOutstandingMax = 0x7fffff;
 constexpr std::uint32_t kFramesBetweenAckRequests = 32;
 
@@ -92,11 +98,15 @@ Requester::Start Requester::start(SendEntry& entry) {
     fail_entry(entry, Status::kLocalLengthError, Cause::kMessageTooLong);
     return Start::kWait;
   }
-  if (may_go_direct(entry)) {
-    const Start verdict = is_atomic(entry.opcode) ? execute_direct_atomic(entry) : execute_direct(entry);
+  const bool far = core_.config.direct != nullptr && core_.config.direct->has_met_far() && targets_far(entry);
+  // Waiting for the answers takes microseconds. Packets would take longer, and their answers too.
+  if (far && req_.una != req_.next) return Start::kWait;
+  if (may_go_direct(entry, far)) {
+    const Start verdict = is_atomic(entry.opcode) ? execute_direct_atomic(entry) : execute_direct(entry, far);
     if (verdict != Start::kReady) return verdict;
   }
-  const bool whole_message = entry.opcode == SendOpcode::kRead || !awaits_response(entry.opcode);
+  const bool whole_message =
+      !entry.placed && (entry.opcode == SendOpcode::kRead || !awaits_response(entry.opcode));
   const std::uint32_t count = whole_message ? qp_.packets_of(entry.length) : 1;
   if (req_.next.since(req_.una) + static_cast<std::int64_t>(count) > kPsnsOutstandingMax) return Start::kWait;
   entry.first_psn = req_.next;
@@ -144,52 +154,70 @@ Requester::Start Requester::finish_local(SendEntry& entry) {
 }
 
 // docs/adr/0014: only while no earlier request of this QP is in flight, to preserve the order and errors of RC.
-bool Requester::may_go_direct(const SendEntry& entry) const {
+// The immediate of a WRITE travels as a packet behind the data; only far memory is worth it.
+bool Requester::may_go_direct(const SendEntry& entry, bool far) const {
   return qp_.path.direct && core_.config.direct != nullptr && req_.una == req_.next &&
          qp_.type == QpType::kRc && entry.length != 0 &&
-         (entry.opcode == SendOpcode::kWrite || entry.opcode == SendOpcode::kRead || is_atomic(entry.opcode));
+         (entry.opcode == SendOpcode::kWrite || entry.opcode == SendOpcode::kRead ||
+          is_atomic(entry.opcode) || (far && entry.opcode == SendOpcode::kWriteImmediate));
+}
+
+bool Requester::targets_far(const SendEntry& entry) const {
+  const bool one_sided = entry.opcode == SendOpcode::kWrite || entry.opcode == SendOpcode::kRead ||
+                         entry.opcode == SendOpcode::kWriteImmediate;
+  return one_sided && qp_.path.direct && qp_.type == QpType::kRc && entry.length != 0 && !entry.is_inline() &&
+         core_.config.direct->reaches_far(qp_.path, {qp_.qpn, qp_.remote, entry.rkey, entry.remote_address});
 }
 
 // Moves the next part of the request. On false, nothing happened that packets cannot repeat; the packets will find
 // the error.
 bool Requester::move_direct(const SendEntry& entry, std::uint32_t octets) const {
-  const bool write = entry.opcode == SendOpcode::kWrite;
+  const bool write = entry.opcode != SendOpcode::kRead;
   std::array<objects::MutableSpan, objects::kSgeMax> local;
   std::array<objects::PayloadSpan, objects::kSgeMax> from;
   std::size_t count = 0;
+  bool from_far = false;
   if (entry.is_inline()) {
     from[count++] = {qp_.send_queue.inline_data(req_.index) + req_.direct_octets, octets};
   } else if (!objects::find_spans(core_.memory, *qp_.pd, qp_.send_queue.list(req_.index), req_.direct_octets,
-                                  octets, write ? 0u : std::uint32_t{objects::kLocalWrite}, local, count)) {
+                                  octets, write ? 0u : std::uint32_t{objects::kLocalWrite}, local, count,
+                                  from_far)) {
     return false;
   }
   for (std::size_t i = 0; write && !entry.is_inline() && i < count; ++i)
     from[i] = {local[i].data, local[i].length};
   const objects::DirectTarget target{qp_.qpn, qp_.remote, entry.rkey,
-                                     entry.remote_address + req_.direct_octets};
+                                     entry.remote_address + req_.direct_octets, from_far};
   return write ? core_.config.direct->direct_write(qp_.path, target, {from.data(), count})
                : core_.config.direct->direct_read(qp_.path, target, {local.data(), count});
 }
 
-// Returns kReady if packets must carry the whole request.
-Requester::Start Requester::execute_direct(SendEntry& entry) {
-  const std::uint32_t octets = std::min(entry.length - req_.direct_octets, core_.direct_left);
+// Returns kReady if packets must carry the whole request, or the immediate of data that was placed.
+Requester::Start Requester::execute_direct(SendEntry& entry, bool far) {
+  const std::uint32_t rest = entry.length - req_.direct_octets;
+  const std::uint32_t octets = !far                     ? std::min(rest, core_.direct_left)
+                               : core_.direct_left != 0 ? std::min(rest, kFarPieceOctets)
+                                                        : 0;
   const bool moved = octets != 0 && move_direct(entry, octets);
   if (octets != 0 && !moved) {
     req_.direct_octets = 0;
     return Start::kReady;
   }
-  core_.direct_left -= octets;
+  core_.direct_left -= far ? std::min(core_.direct_left, kFarStartOctets + octets / kFarSpeed) : octets;
   req_.direct_octets += octets;
   if (req_.direct_octets != entry.length) {
     core_.yielded = true;
     return Start::kYield;
   }
   req_.direct_octets = 0;
-  const bool write = entry.opcode == SendOpcode::kWrite;
+  const bool write = entry.opcode != SendOpcode::kRead;
   auto& counters = *qp_.counters;
   (write ? counters.octets_sent : counters.octets_received) += entry.length;
   (write ? qp_.octets_sent : qp_.octets_received) += entry.length;
+  if (entry.opcode == SendOpcode::kWriteImmediate) {
+    entry.placed = true;
+    return Start::kReady;
+  }
   return finish_direct(entry);
 }
 
@@ -198,8 +226,10 @@ Requester::Start Requester::execute_direct_atomic(SendEntry& entry) {
   const auto list = qp_.send_queue.list(req_.index);
   std::array<objects::MutableSpan, objects::kSgeMax> answer;
   std::size_t count = 0;
-  if (!objects::find_spans(core_.memory, *qp_.pd, list, 0, kAtomicOctets, objects::kLocalWrite, answer,
-                           count))
+  bool far = false;
+  if (!objects::find_spans(core_.memory, *qp_.pd, list, 0, kAtomicOctets, objects::kLocalWrite, answer, count,
+                           far) ||
+      far)
     return Start::kReady;
   const bool swap = entry.opcode == SendOpcode::kCompareSwap;
   objects::AtomicCall call{.target = nullptr,
@@ -307,7 +337,7 @@ SendVerdict Requester::send_data(const Place& place, FrameSink& sink) {
   SendEntry& entry = place.entry;
   const std::uint32_t packet = static_cast<std::uint32_t>(place.psn.since(entry.first_psn));
   const std::uint32_t offset = packet * qp_.mtu;
-  const std::uint32_t remaining = entry.length - offset;
+  const std::uint32_t remaining = entry.placed ? 0 : entry.length - offset;
   std::uint32_t payload = std::min(remaining, qp_.train_octets);
   const std::uint32_t packets = qp_.packets_of(payload);
   if (const SendVerdict room = check_room(place, packets); room != SendVerdict::kSent) return room;

@@ -147,6 +147,8 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
     resp_.length = reth.length;
     resp_.offset = 0;
   }
+  // On this host the initiator may have placed the data itself (docs/adr/0014).
+  if (shape.immediate && shape.starts_message && length == 0 && qp_.path.direct) resp_.offset = resp_.length;
   const std::uint32_t remaining = resp_.length - resp_.offset;
   if (shape.ends_message ? length != remaining : length >= remaining) {
     return refuse(NakCode::kInvalidRequest, Cause::kRequestLengthWrong);

@@ -114,11 +114,12 @@ DirectOutcome outcome_of(bool copied) { return copied ? DirectOutcome::kMapped :
 
 Result<DirectPeer, ShmError> DirectPeer::open(const OwnedFd& table, pid_t pid,
                                               const DirectIntroduction& introduction,
-                                              std::atomic<std::uint64_t>& in_use) {
+                                              std::atomic<std::uint64_t>& in_use,
+                                              objects::FarCopier* copier) {
   if (pid <= 0) return Failure{ShmError{ShmProblem::kNotReachable, ESRCH}};
   auto view = DirectTableView::open(table);
   RRDMA_TRY(view);
-  DirectPeer peer(std::move(view).value(), pid, introduction, in_use);
+  DirectPeer peer(std::move(view).value(), pid, introduction, in_use, copier);
   if (!peer.is_the_same_process()) return Failure{ShmError{ShmProblem::kNotReachable, errno}};
   return peer;
 }
@@ -193,8 +194,38 @@ std::optional<DirectPeer::Place> DirectPeer::look_up(const objects::DirectTarget
   if (qp.peer_qpn != target.local || qp.peer != introduction_.peer || !is_allowed(key, qp, need) ||
       !is_within(key, target.address, length))
     return {};
+  const auto same = [this] { return has_nonce(); };
+  if (key.far) [[unlikely]]
+    return Place{0, nullptr, far_.find(rows_->key, target.address, length, same)};
   return Place{reinterpret_cast<std::uintptr_t>(key.host) + (target.address - key.address),
-               mapped_.find(rows_->key, target.address, length, [this] { return has_nonce(); })};
+               mapped_.find(rows_->key, target.address, length, same),
+               {}};
+}
+
+// One copy, however long it is: it takes less time than a piece of ordinary memory.
+DirectOutcome DirectPeer::move_far(Way way, std::span<const iovec> local, const FarRegions::Place& to) {
+  if (to.mapping == nullptr) return DirectOutcome::kNotListed;
+  std::array<objects::PayloadSpan, kVectorsMax> from;
+  std::array<objects::MutableSpan, kVectorsMax> into;
+  for (std::size_t i = 0; i < local.size(); ++i) {
+    auto* const data = static_cast<std::uint8_t*>(local[i].iov_base);
+    from[i] = {data, local[i].iov_len};
+    into[i] = {data, local[i].iov_len};
+  }
+  const bool copied = way == Way::kWrite ? to.mapping->write(to.at, std::span(from).first(local.size()))
+                                         : to.mapping->read(to.at, std::span(into).first(local.size()));
+  return copied ? DirectOutcome::kFar : DirectOutcome::kFault;
+}
+
+bool DirectPeer::reaches_far(const objects::DirectTarget& target) {
+  bool far = false;
+  (void)announced([&] {
+    far =
+        find_rows(target) && rows_->key.value.far &&
+        far_.find(rows_->key, rows_->key.value.address, 0, [this] { return has_nonce(); }).mapping != nullptr;
+    return DirectOutcome::kDone;
+  });
+  return far;
 }
 
 DirectOutcome DirectPeer::move_listed(Way way, const objects::DirectTarget& target, std::span<iovec> local,
@@ -202,6 +233,9 @@ DirectOutcome DirectPeer::move_listed(Way way, const objects::DirectTarget& targ
   const auto place =
       look_up(target, length, way == Way::kWrite ? objects::kRemoteWrite : objects::kRemoteRead);
   if (!place) return DirectOutcome::kNotListed;
+  if (rows_->key.value.far) [[unlikely]]
+    return move_far(way, local, place->far);
+  if (target.from_far) return DirectOutcome::kNotListed;
   Place at = *place;
   if (length <= kPieceOctets) return move_piece(way, local, at, length, true);
   std::array<iovec, kVectorsMax> piece;

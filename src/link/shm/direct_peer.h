@@ -1,6 +1,7 @@
 // DirectPeer: the initiator's side of direct access to one other process. It looks up key and QP in the target's
 // table and moves the bytes with process_vm_writev / process_vm_readv. The kernel checks permission (same user,
-// ptrace access). Memory that lies in a file is mapped here and copied without the kernel. In any doubt it refuses:
+// ptrace access). Memory that lies in a file is mapped here and copied without the kernel. Memory that no CPU can touch
+// is copied by its kind (far_regions.h). In any doubt it refuses:
 // packets carry the request, and the target's QP finds the right error.
 //
 // Programs spin on the last byte of a WRITE, so it has a remote vector of its own, which the kernel fills after the
@@ -22,6 +23,7 @@
 #include "base/owned_fd.h"
 #include "base/result.h"
 #include "link/shm/direct_table.h"
+#include "link/shm/far_regions.h"
 #include "link/shm/mapped_regions.h"
 #include "objects/direct_access.h"
 
@@ -30,6 +32,7 @@ namespace rrdma::link {
 enum class DirectOutcome : std::uint8_t {
   kDone,
   kMapped,     // done, without the kernel
+  kFar,        // done, by the kind of the memory
   kNotListed,  // the table does not allow it, or not at the moment
   kFault,      // a page is missing
   kRefused,    // the kernel forbids access; permanent
@@ -51,22 +54,31 @@ class DirectPeer {
   // reads `in_use` before it releases memory.
   [[nodiscard]] static Result<DirectPeer, ShmError> open(const OwnedFd& table, pid_t pid,
                                                          const DirectIntroduction& introduction,
-                                                         std::atomic<std::uint64_t>& in_use);
+                                                         std::atomic<std::uint64_t>& in_use,
+                                                         objects::FarCopier* copier = nullptr);
 
   DirectOutcome write(const objects::DirectTarget& target, std::span<const objects::PayloadSpan> from);
   DirectOutcome read(const objects::DirectTarget& target, std::span<const objects::MutableSpan> to);
   // Only for mapped memory: the kernel offers no atomic operation on another process's memory.
   DirectOutcome atomic(const objects::DirectTarget& target, objects::AtomicCall& call);
+  // See DirectAccess.
+  [[nodiscard]] bool reaches_far(const objects::DirectTarget& target);
 
  private:
   enum class Way : std::uint8_t { kWrite, kRead };
   struct Place {
     std::uint64_t address;  // in the target
     std::uint8_t* mapped;   // here; null: not mapped
+    FarRegions::Place far;  // if no CPU can touch it
   };
   DirectPeer(DirectTableView view, pid_t pid, const DirectIntroduction& introduction,
-             std::atomic<std::uint64_t>& in_use)
-      : view_(std::move(view)), pid_(pid), introduction_(introduction), in_use_(&in_use), mapped_(pid) {}
+             std::atomic<std::uint64_t>& in_use, objects::FarCopier* copier)
+      : view_(std::move(view)),
+        pid_(pid),
+        introduction_(introduction),
+        in_use_(&in_use),
+        mapped_(pid),
+        far_(pid, copier) {}
 
   // The rows that the table lists for a target.
   struct Rows {
@@ -85,6 +97,7 @@ class DirectPeer {
                      std::uint64_t length);
   DirectOutcome move_listed(Way way, const objects::DirectTarget& target, std::span<iovec> local,
                             std::uint64_t length);
+  static DirectOutcome move_far(Way way, std::span<const iovec> local, const FarRegions::Place& to);
   static DirectOutcome move_small(Way way, const iovec& local, std::uint8_t* mapped);
   DirectOutcome move_piece(Way way, std::span<const iovec> local, const Place& to, std::size_t length,
                            bool last) const;
@@ -96,6 +109,7 @@ class DirectPeer {
   DirectIntroduction introduction_;
   std::atomic<std::uint64_t>* in_use_;
   MappedRegions mapped_;
+  FarRegions far_;
   std::optional<Rows> rows_;  // of the latest target
   std::int64_t verified_s_ = 0;
   bool refused_ = false;

@@ -131,7 +131,7 @@ bool DirectTable::publish(const DirectKey& key) {
   return publish_row(
       rows(kKeyRows), hash_of(key.rkey),
       {pack(key.rkey.value, key.domain), key.address, key.length, reinterpret_cast<std::uintptr_t>(key.host),
-       pack(key.access, key.only_through.value), key.file, key.file_offset});
+       pack(key.access, key.only_through.value), pack(key.file, key.far ? 1 : 0), key.file_offset});
 }
 
 bool DirectTable::publish(const DirectQp& qp) {
@@ -185,7 +185,8 @@ std::optional<Found<DirectKey>> DirectTableView::find(wire::RKey rkey) const {
                            .domain = high(v[0]),
                            .only_through = wire::Qpn(high(v[4])),
                            .file = low(v[5]),
-                           .file_offset = v[6]},
+                           .file_offset = v[6],
+                           .far = high(v[5]) != 0},
                           row->sequence,
                           row->seen};
 }

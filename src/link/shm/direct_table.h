@@ -28,7 +28,7 @@
 namespace rrdma::link {
 
 inline constexpr std::uint64_t kDirectMagic = 0x3142545452444452;
-inline constexpr std::uint32_t kDirectVersion = 3;
+inline constexpr std::uint32_t kDirectVersion = 4;
 inline constexpr std::size_t kDirectRows = 16384;
 inline constexpr std::size_t kDirectTiers[] = {0, 512, 2048,
                                                kDirectRows};  // start of each tier, and the end of the last
@@ -45,6 +45,7 @@ struct DirectKey {
   wire::Qpn only_through;      // a type 2 window's QP; 0: any QP of the domain
   std::uint32_t file = 0;      // 1 + the owner's descriptor of the memory file that holds it; 0: none
   std::uint64_t file_offset = 0;
+  bool far = false;  // no CPU can touch it; `file_offset` is the address of its FarDescription in the owner
 };
 
 // A connected QP that can receive.

@@ -38,6 +38,7 @@ ShmLink::ShmLink(OwnedFd epoll)
                  {"shm_doorbells_heard", 0},
                  {"shm_direct_done", 0},
                  {"shm_direct_mapped", 0},
+                 {"shm_direct_far", 0},
                  {"shm_direct_not_listed", 0},
                  {"shm_direct_fault", 0},
                  {"shm_direct_refused", 0},
@@ -213,7 +214,7 @@ void ShmLink::hear_doorbell(Port& port) {
         port.introduced = true;
         raw::setsockopt(port.channel.doorbell(), SOL_SOCKET, SO_PASSCRED, 0);
         auto& in_use = port.channel.control(port.channel.own_direction()).in_use;
-        auto peer = DirectPeer::open(heard.table, heard.pid, heard.introduction, in_use);
+        auto peer = DirectPeer::open(heard.table, heard.pid, heard.introduction, in_use, far_copier_);
         if (peer)
           port.direct.emplace(std::move(peer).value());
         else

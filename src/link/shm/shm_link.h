@@ -93,6 +93,9 @@ class ShmLink final : public Link, public objects::DirectAccess {
                                   std::span<const objects::PayloadSpan> from) override;
   [[nodiscard]] bool direct_read(const objects::Path& path, const objects::DirectTarget& target,
                                  std::span<const objects::MutableSpan> to) override;
+  // Reaches memory of peers that no CPU can touch; outlives the link. REQUIRES: no channels yet.
+  void set_far_copier(objects::FarCopier& copier) { far_copier_ = &copier; }
+  [[nodiscard]] bool reaches_far(const objects::Path& path, const objects::DirectTarget& target) override;
   [[nodiscard]] bool direct_atomic(const objects::Path& path, const objects::DirectTarget& target,
                                    objects::AtomicCall& call) override;
 
@@ -118,6 +121,7 @@ class ShmLink final : public Link, public objects::DirectAccess {
     kDoorbellsHeard,
     kDirectDone,
     kDirectMapped,  // part of kDirectDone
+    kDirectFar,     // the same
     kDirectNotListed,
     kDirectFault,
     kDirectRefused,
@@ -170,6 +174,7 @@ class ShmLink final : public Link, public objects::DirectAccess {
   OwnedFd epoll_;
   bool has_barrier_;  // this process is registered for membarrier and may issue one
   std::optional<DirectTable> table_;
+  objects::FarCopier* far_copier_ = nullptr;
   std::array<std::uint8_t, DirectIntroduction::kNonceOctets> nonce_{};  // peers read it in our memory
   objects::Frame frame_;
   Port* reserved_ = nullptr;                  // owner of the reserved frame; null: it will be dropped

@@ -63,7 +63,11 @@ void ShmLink::introduce(Port& port) {
   raw::setsockopt(port.channel.doorbell(), SOL_SOCKET, SO_PASSCRED, 1);
 }
 
-bool ShmLink::publish(const DirectKey& key) { return table_ && table_->publish(key); }
+// A process with such memory expects peers with such memory.
+bool ShmLink::publish(const DirectKey& key) {
+  if (key.far) met_far_ = true;
+  return table_ && table_->publish(key);
+}
 bool ShmLink::publish(const DirectQp& qp) { return table_ && table_->publish(qp); }
 
 bool ShmLink::retire(wire::RKey rkey) { return !table_ || !table_->unpublish(rkey) || wait_for_initiators(); }
@@ -96,6 +100,11 @@ bool ShmLink::account(DirectOutcome outcome) {
   switch (outcome) {
     case DirectOutcome::kMapped: count(kDirectMapped); [[fallthrough]];
     case DirectOutcome::kDone: count(kDirectDone); return true;
+    case DirectOutcome::kFar:
+      met_far_ = true;
+      count(kDirectFar);
+      count(kDirectDone);
+      return true;
     case DirectOutcome::kNotListed: count(kDirectNotListed); return false;
     case DirectOutcome::kFault: count(kDirectFault); return false;
     case DirectOutcome::kRefused: count(kDirectRefused); return false;
@@ -113,6 +122,11 @@ bool ShmLink::direct_read(const objects::Path& path, const objects::DirectTarget
                           std::span<const objects::MutableSpan> to) {
   Port* port = find(path.peer);
   return port != nullptr && port->direct && account(port->direct->read(target, to));
+}
+
+bool ShmLink::reaches_far(const objects::Path& path, const objects::DirectTarget& target) {
+  Port* port = find(path.peer);
+  return port != nullptr && port->direct && port->direct->reaches_far(target);
 }
 
 bool ShmLink::direct_atomic(const objects::Path& path, const objects::DirectTarget& target,

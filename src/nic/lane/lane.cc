@@ -39,6 +39,7 @@ Lane::Lane(const Settings& settings, control::DaemonClient& daemon, control::Gra
                  .peers = peers_.get(),
                  .daemon = daemon,
                  .publisher = publisher_,
+                 .direct = direct_,
                  .wakeup = wakeup_,
                  .clock = clock_}),
       thread_(wakeup_) {
@@ -52,6 +53,7 @@ Lane::~Lane() {
   // Ignore the events of QPs and regions that are still to be destroyed.
   engine_.set_direct(nullptr);
   memory_.remove_listener(engine_.staging());
+  if (far_copier_ != nullptr) memory_.remove_listener(*far_copier_);
   if (direct_ != nullptr) memory_.remove_listener(*direct_);
   direct_.reset();
 }
@@ -70,12 +72,19 @@ void Lane::watch_shm(const Settings& settings) {
   wakeup_.set_doorbells(&links_);
   if (!settings.direct_allowed()) return;
   if (auto enabled = links_.shm()->enable_direct(); !enabled) return;
-  direct_ = std::make_unique<DirectPublication>(*links_.shm(), *peers_, slot_);
+  direct_ = std::make_unique<DirectPublication>(*links_.shm(), *peers_, slot_, memory_);
   engine_.set_direct(links_.shm());
+}
+
+void Lane::set_far_copier(std::unique_ptr<objects::FarCopier> copier) {
+  if (direct_ == nullptr) return;
+  far_copier_ = std::move(copier);
+  links_.shm()->set_far_copier(*far_copier_);
 }
 
 void Lane::publish_memory() {
   memory_.add_listener(engine_.staging());
+  if (far_copier_ != nullptr) memory_.add_listener(*far_copier_);
   if (direct_ != nullptr) memory_.add_listener(*direct_);
 }
 

@@ -64,6 +64,8 @@ class Lane final : private transport::EventSink, private Duty {
   // Ends the thread.
   void stop() { thread_.stop(); }
 
+  // For direct access to memory of peers that no CPU can touch. REQUIRES: before start().
+  void set_far_copier(std::unique_ptr<objects::FarCopier> copier);
   // Lets peers access registered memory, present and future. REQUIRES: the locks of all lanes.
   void publish_memory();
   // From now on publishes only windows that are bound to a QP of this lane. REQUIRES: the locks of all lanes.
@@ -148,6 +150,7 @@ class Lane final : private transport::EventSink, private Duty {
   LaneSlot slot_;
   Publisher publisher_;
   FailureLog failures_;
+  std::unique_ptr<objects::FarCopier> far_copier_;  // null: no direct access
   LaneLinks links_;
   std::unique_ptr<ShmPeers> peers_;            // null: no shared memory
   std::unique_ptr<DirectPublication> direct_;  // null: packets carry everything

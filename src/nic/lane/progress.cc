@@ -130,7 +130,9 @@ Instant Progress::settled_deadline() {
 }
 
 Instant Progress::publish(Instant now) {
-  const Instant next = parts_.publisher.publish(parts_.engine, parts_.links.all(), now);
+  Instant next = parts_.publisher.publish(parts_.engine, parts_.links.all(), now);
+  if (parts_.direct != nullptr && parts_.direct->review_exports())
+    next = std::min(next, now + DirectPublication::kReviewInterval);
   publishes_at_ = std::min(next, now + Publisher::kInterval);
   return next;
 }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "base/instant.h"
@@ -13,6 +14,7 @@
 #include "host/clock.h"
 #include "link/link.h"
 #include "nic/lane/publisher.h"
+#include "nic/links/direct_publication.h"
 #include "nic/links/lane_links.h"
 #include "nic/links/lane_slot.h"
 #include "nic/links/shm_peers.h"
@@ -22,7 +24,8 @@
 
 namespace rrdma::nic {
 
-// The parts that it drives. All must outlive it; `peers` is null without shared memory.
+// The parts that it drives. All must outlive it; `peers` is null without shared memory, `direct` if packets carry
+// everything.
 struct ProgressParts {
   transport::Engine& engine;
   LaneLinks& links;
@@ -30,6 +33,7 @@ struct ProgressParts {
   ShmPeers* peers;
   control::DaemonClient& daemon;
   Publisher& publisher;
+  const std::unique_ptr<DirectPublication>& direct;
   WakeUp& wakeup;
   host::TickClock& clock;
 };

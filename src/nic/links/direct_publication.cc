@@ -15,14 +15,21 @@ void DirectPublication::handle_qp_changed(const transport::QueuePair& qp, bool d
 
 void DirectPublication::on_region_opened(const objects::MemoryRegion& region) {
   constexpr std::uint32_t kOneSided = objects::kRemoteRead | objects::kRemoteWrite | objects::kRemoteAtomic;
-  if ((region.access & kOneSided) == 0 || region.null_region || region.kind != 0) return;
+  if ((region.access & kOneSided) == 0 || region.null_region) return;
   link::DirectKey key{.rkey = {region.key},
                       .address = region.address,
                       .length = region.length,
                       .host = region.host,
                       .access = region.access,
                       .domain = region.pd->handle};
-  if (const auto place = shared_files_.find(region.host, region.length)) {
+  if (region.kind != 0) {
+    auto exported = memory_.kind(region.kind)
+                        ->export_memory(reinterpret_cast<std::uintptr_t>(region.host), region.length);
+    if (exported == nullptr) return;
+    key.far = true;
+    key.file_offset = reinterpret_cast<std::uintptr_t>(exported->description().data());
+    exports_.emplace(region.key, std::move(exported));
+  } else if (const auto place = shared_files_.find(region.host, region.length)) {
     places_.emplace(region.key, *place);
     tell_file(key, region, 0);
   }
@@ -31,10 +38,23 @@ void DirectPublication::on_region_opened(const objects::MemoryRegion& region) {
 
 void DirectPublication::on_region_closed(const objects::MemoryRegion& region) {
   shm_.retire(wire::RKey{region.key});
+  exports_.erase(region.key);
   const auto place = places_.find(region.key);
   if (place == places_.end()) return;
   shared_files_.let_go(place->second);
   places_.erase(place);
+}
+
+bool DirectPublication::review_exports() {
+  for (auto exported = exports_.begin(); exported != exports_.end();) {
+    if (exported->second->is_there()) {
+      ++exported;
+      continue;
+    }
+    shm_.retire(wire::RKey{exported->first});
+    exported = exports_.erase(exported);
+  }
+  return !exports_.empty();
 }
 
 void DirectPublication::tell_file(link::DirectKey& key, const objects::MemoryRegion& region,

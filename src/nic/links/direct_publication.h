@@ -7,13 +7,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 
+#include "base/instant.h"
 #include "host/memory/shared_files.h"
 #include "link/shm/shm_link.h"
 #include "nic/links/lane_slot.h"
 #include "nic/links/shm_peers.h"
 #include "objects/memory.h"
+#include "objects/memory_kind.h"
 #include "transport/engine.h"
 
 namespace rrdma::nic {
@@ -21,14 +24,18 @@ namespace rrdma::nic {
 class DirectPublication final : public objects::KeyListener {
  public:
   // All must outlive this object.
-  DirectPublication(link::ShmLink& shm, const ShmPeers& peers, const LaneSlot& slot)
-      : shm_(shm), peers_(peers), slot_(slot) {}
+  DirectPublication(link::ShmLink& shm, const ShmPeers& peers, const LaneSlot& slot,
+                    const objects::MemoryTable& memory)
+      : shm_(shm), peers_(peers), slot_(slot), memory_(memory) {}
 
   void handle_qp_changed(const transport::QueuePair& qp, bool destroyed);
   void on_region_opened(const objects::MemoryRegion& region) override;
   void on_window_opened(const objects::MemoryWindow& window) override;
   void on_region_closed(const objects::MemoryRegion& region) override;
   void on_window_closed(const objects::MemoryWindow& window) override;
+  // Revokes exported memory that the program has freed. True if some is left: call it again after kReviewInterval.
+  bool review_exports();
+  static constexpr Duration kReviewInterval = milliseconds(20);
   // The process has several lanes. Packets then carry operations on type 1 windows, which belong to all lanes.
   void publish_own_windows_only(const objects::MemoryTable& memory);
 
@@ -43,8 +50,11 @@ class DirectPublication final : public objects::KeyListener {
   link::ShmLink& shm_;
   const ShmPeers& peers_;
   const LaneSlot& slot_;
+  const objects::MemoryTable& memory_;
   host::SharedFiles shared_files_;
   std::unordered_map<std::uint32_t, host::SharedFiles::Place> places_;  // by key, of regions in such files
+  // By key, of regions in memory that the CPU cannot touch. Peers read the descriptions.
+  std::unordered_map<std::uint32_t, std::unique_ptr<objects::FarExport>> exports_;
   bool alone_ = true;  // changes under the locks of all lanes
 };
 

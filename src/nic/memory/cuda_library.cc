@@ -14,7 +14,27 @@ bool look_up(void* library, const char* name, Function& function) {
   return function != nullptr;
 }
 
+bool load_sharing(void* library, CudaLibrary& cuda) {
+  return look_up(library, "cuDeviceGetCount", cuda.cuDeviceGetCount) &&
+         look_up(library, "cuDeviceGetUuid", cuda.cuDeviceGetUuid) &&
+         look_up(library, "cuMemGetAddressRange_v2", cuda.cuMemGetAddressRange) &&
+         look_up(library, "cuMemcpyAsync", cuda.cuMemcpyAsync) &&
+         look_up(library, "cuStreamQuery", cuda.cuStreamQuery) &&
+         look_up(library, "cuIpcGetMemHandle", cuda.cuIpcGetMemHandle) &&
+         look_up(library, "cuIpcOpenMemHandle_v2", cuda.cuIpcOpenMemHandle) &&
+         look_up(library, "cuIpcCloseMemHandle", cuda.cuIpcCloseMemHandle) &&
+         look_up(library, "cuMemRetainAllocationHandle", cuda.cuMemRetainAllocationHandle) &&
+         look_up(library, "cuMemExportToShareableHandle", cuda.cuMemExportToShareableHandle) &&
+         look_up(library, "cuMemImportFromShareableHandle", cuda.cuMemImportFromShareableHandle) &&
+         look_up(library, "cuMemAddressReserve", cuda.cuMemAddressReserve) &&
+         look_up(library, "cuMemAddressFree", cuda.cuMemAddressFree) &&
+         look_up(library, "cuMemMap", cuda.cuMemMap) && look_up(library, "cuMemUnmap", cuda.cuMemUnmap) &&
+         look_up(library, "cuMemSetAccess", cuda.cuMemSetAccess) &&
+         look_up(library, "cuMemRelease", cuda.cuMemRelease);
+}
+
 bool load(void* library, CudaLibrary& cuda) {
+  cuda.sharing = load_sharing(library, cuda);
   (void)look_up(library, "cuCtxGetId", cuda.cuCtxGetId);
   (void)look_up(library, "cuThreadExchangeStreamCaptureMode", cuda.cuThreadExchangeStreamCaptureMode);
   (void)look_up(library, "cuPointerSetAttribute", cuda.cuPointerSetAttribute);

@@ -11,6 +11,7 @@
 #include "base/result_try.h"
 #include "host/descriptor_room.h"
 #include "nic/lane/lane.h"
+#include "nic/memory/cuda_sharing.h"
 #include "nic/process/process_control.h"
 
 namespace rrdma::nic {
@@ -140,6 +141,7 @@ Result<void, Problem> Lanes::open_one() {
   auto opened = Lane::open(settings_, control_.daemon(), interface_, memory_, number == 0);
   RRDMA_TRY(opened);
   Lane& lane = **opened;
+  lane.set_far_copier(std::make_unique<CudaCopier>(memory_));
   lane.set_qp_listener(qp_listener_);
   control_.add(lane);
   if (auto started = start(lane, number == 0); !started) {

@@ -27,7 +27,10 @@ const Cuda* Cuda::open() {
       find(library, "cuMemAllocAsync", cuda.allocate_async) && find(library, "cuMemFree_v2", cuda.free) &&
       find(library, "cuMemcpyHtoD_v2", cuda.to_device) && find(library, "cuMemcpyDtoH_v2", cuda.to_host) &&
       find(library, "cuMemGetHandleForAddressRange", cuda.export_range) &&
-      find(library, "cuMemHostAlloc", cuda.allocate_host);
+      find(library, "cuMemHostAlloc", cuda.allocate_host) && find(library, "cuMemCreate", cuda.create) &&
+      find(library, "cuMemAddressReserve", cuda.reserve) && find(library, "cuMemMap", cuda.map) &&
+      find(library, "cuMemUnmap", cuda.unmap) && find(library, "cuMemSetAccess", cuda.set_access) &&
+      find(library, "cuMemRelease", cuda.release);
   int device = 0;
   Context context = nullptr;
   if (!found || cuda.init(0) != 0 || cuda.device(&device, 0) != 0 || cuda.retain(&context, device) != 0 ||

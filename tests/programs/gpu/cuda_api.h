@@ -25,6 +25,12 @@ struct Cuda {
   int (*to_host)(void*, Address, std::size_t);
   int (*export_range)(void*, Address, std::size_t, int, unsigned long long);
   int (*allocate_host)(void**, std::size_t, unsigned);
+  int (*create)(Address*, std::size_t, const void*, unsigned long long);
+  int (*reserve)(Address*, std::size_t, std::size_t, Address, unsigned long long);
+  int (*map)(Address, std::size_t, std::size_t, Address, unsigned long long);
+  int (*unmap)(Address, std::size_t);
+  int (*set_access)(Address, std::size_t, const void*, std::size_t);
+  int (*release)(Address);
 
   // Null without a libcuda or without a device.
   static const Cuda* open();

@@ -140,14 +140,17 @@ class Report:
 
     def exchange(self):
         for link in LINKS:
-            for near, far in (("device", "device"), ("host", "device"), ("managed", "async")):
+            for near, far in (("device", "device"), ("created", "device"), ("heap", "created"), ("host", "device"), ("managed", "async")):
                 self.pair(f"exchange, {link}, {near} and {far}", link, [f"--near={near}", f"--far={far}"], 20)
         self.pair("exchange, udp, 1 % loss", "udp", [], 20, {"RRDMA_FAULT": "drop=1%"})
 
     def speed(self):
         found = {}  # (link, near, far, operation, bytes): (us, GB/s)
         for link in LINKS:
-            for near, far in (("device", "device"), ("host", "device"), ("device", "host")):
+            pairs = [("device", "device"), ("host", "device"), ("device", "host")]
+            if link == "shm":
+                pairs += [("created", "created"), ("heap", "device")]
+            for near, far in pairs:
                 output = self.pair(f"speed, {link}, {near} to {far}", link, ["--speed", f"--near={near}", f"--far={far}"], 20)
                 for operation, octets, us, rate in re.findall(r"^(\w+) +(\d+) bytes: +([\d.]+) us +([\d.]+) GB/s", output, re.M):
                     found[link, near, far, operation, int(octets)] = (float(us), float(rate))

@@ -16,7 +16,9 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #define STUB extern "C" __attribute__((visibility("default")))
@@ -40,7 +42,9 @@ struct Allocation {
   std::size_t octets;
   std::uint8_t* own;  // the stub's mapping
   int fd;
-  bool plain;  // cuMemAlloc
+  bool plain;            // cuMemAlloc
+  bool created = false;  // cuMemCreate
+  unsigned long long id = 0;
   bool sync_memops = false;
 };
 
@@ -99,7 +103,9 @@ struct State {
   bool initialized = false;
   bool active = false;        // the primary context
   unsigned long long id = 1;  // of the context
+  unsigned long long next_buffer = 1;
   std::map<Address, Allocation> allocations;
+  std::map<Address, std::size_t> pinned;  // memory of the host
 };
 
 // Never destroyed: threads may outlive main().
@@ -134,22 +140,63 @@ bool is_synchronous(Address address) {
   return std::prev(state().allocations.upper_bound(address))->second.sync_memops;
 }
 
-int allocate(Address* address, std::size_t octets, bool plain) {
-  if (!has_context()) return kInvalidContext;
-  if (octets == 0) return kInvalidValue;
-  const int fd = memfd_create("stub-device-memory", MFD_CLOEXEC);
-  if (fd < 0 || ftruncate(fd, static_cast<off_t>(octets)) != 0) return kOutOfMemory;
-  void* const seen = mmap(nullptr, octets, PROT_NONE, MAP_SHARED, fd, 0);
+// Maps the file as device memory. Takes the descriptor.
+int map_memory(Address* address, int fd, std::size_t octets, bool plain, bool created) {
+  const int fixed = *address != 0 ? MAP_FIXED : 0;
+  void* const seen = mmap(reinterpret_cast<void*>(static_cast<std::uintptr_t>(*address)), octets, PROT_NONE,
+                          MAP_SHARED | fixed, fd, 0);
   void* const own = mmap(nullptr, octets, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (seen == MAP_FAILED || own == MAP_FAILED) return kOutOfMemory;
   const std::lock_guard lock(state().mutex);
   *address = reinterpret_cast<std::uintptr_t>(seen);
-  state().allocations[*address] = {octets, static_cast<std::uint8_t*>(own), fd, plain};
+  state().allocations[*address] = {octets,  static_cast<std::uint8_t*>(own), fd,   plain,
+                                   created, state().next_buffer++,           false};
   return kSuccess;
 }
 
+int create_file(std::size_t octets) {
+  const int fd = memfd_create("stub-device-memory", MFD_CLOEXEC);
+  return fd >= 0 && ftruncate(fd, static_cast<off_t>(octets)) == 0 ? fd : -1;
+}
+
+std::size_t length_of(int fd) { return static_cast<std::size_t>(lseek(fd, 0, SEEK_END)); }
+
+int allocate(Address* address, std::size_t octets, bool plain) {
+  if (!has_context()) return kInvalidContext;
+  if (octets == 0) return kInvalidValue;
+  const int fd = create_file(octets);
+  *address = 0;
+  return fd < 0 ? kOutOfMemory : map_memory(address, fd, octets, plain, false);
+}
+
+// The allocation of an address, under the lock; null: none.
+const std::pair<const Address, Allocation>* find_allocation(Address address) {
+  auto after = state().allocations.upper_bound(address);
+  if (after == state().allocations.begin()) return nullptr;
+  const auto& found = *--after;
+  return address - found.first < found.second.octets ? &found : nullptr;
+}
+
+bool is_pinned(Address address) {
+  const std::lock_guard lock(state().mutex);
+  auto after = state().pinned.upper_bound(address);
+  return after != state().pinned.begin() && address - std::prev(after)->first < std::prev(after)->second;
+}
+
+int add_pinned(const void* memory, std::size_t octets) {
+  const auto first = reinterpret_cast<std::uintptr_t>(memory);
+  const std::lock_guard lock(state().mutex);
+  for (const auto& [other, length] : state().pinned) {
+    if (first < other + length && other < first + octets) return 712;  // already registered
+  }
+  state().pinned[first] = octets;
+  return kSuccess;
+}
+
+// The address is not used again, so that a use of it is found.
 void release(Address address, const Allocation& allocation) {
-  munmap(reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)), allocation.octets);
+  mmap(reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)), allocation.octets, PROT_NONE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   munmap(allocation.own, allocation.octets);
   close(allocation.fd);
 }
@@ -234,18 +281,28 @@ STUB int cuMemFree_v2(Address address) {
 }
 STUB int cuMemHostAlloc(void** memory, std::size_t octets, unsigned) {
   *memory = mmap(nullptr, octets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return *memory == MAP_FAILED ? kOutOfMemory : kSuccess;
+  return *memory == MAP_FAILED ? kOutOfMemory : add_pinned(*memory, octets);
 }
-STUB int cuMemHostRegister_v2(void*, std::size_t, unsigned) {
-  return has_context() ? kSuccess : kInvalidContext;
+STUB int cuMemHostRegister_v2(void* memory, std::size_t octets, unsigned) {
+  return has_context() ? add_pinned(memory, octets) : kInvalidContext;
 }
-STUB int cuMemHostUnregister(void*) { return has_context() ? kSuccess : kInvalidContext; }
+STUB int cuMemHostUnregister(void* memory) {
+  if (!has_context()) return kInvalidContext;
+  const std::lock_guard lock(state().mutex);
+  return state().pinned.erase(reinterpret_cast<std::uintptr_t>(memory)) == 1 ? kSuccess : kInvalidValue;
+}
 
 STUB int cuPointerGetAttributes(unsigned count, int* attributes, void** values, Address address) {
   if (!state().initialized) return kNotInitialized;
   const bool known = own_view(address, 1) != nullptr;
+  const bool pinned = is_pinned(address);
   for (unsigned i = 0; i < count; ++i) {
-    if (attributes[i] == 2) *static_cast<unsigned*>(values[i]) = known ? 2 : 0;
+    if (attributes[i] == 2) *static_cast<unsigned*>(values[i]) = known ? 2 : pinned ? 1 : 0;
+    if (attributes[i] == 7) {
+      const std::lock_guard lock(state().mutex);
+      const auto* const found = find_allocation(address);
+      *static_cast<unsigned long long*>(values[i]) = found != nullptr ? found->second.id : 0;
+    }
     if (attributes[i] == 9) *static_cast<int*>(values[i]) = known ? 0 : -2;
   }
   return kSuccess;
@@ -301,6 +358,113 @@ STUB int cuMemcpyDtoHAsync_v2(void* to, Address from, std::size_t octets, Stream
   });
   return kSuccess;
 }
+
+// Any direction; memory of the host must be pinned.
+STUB int cuMemcpyAsync(Address to, Address from, std::size_t octets, Stream* stream) {
+  if (!has_context()) return kInvalidContext;
+  const auto view = [](Address address, std::size_t count) {
+    if (std::uint8_t* const device = own_view(address, count)) return device;
+    return is_pinned(address) && is_pinned(address + count - 1)
+               ? reinterpret_cast<std::uint8_t*>(static_cast<std::uintptr_t>(address))
+               : nullptr;
+  };
+  if (view(to, octets) == nullptr || view(from, octets) == nullptr) return kInvalidValue;
+  stream->add([=] {
+    std::uint8_t* const target = view(to, octets);
+    const std::uint8_t* const source = view(from, octets);
+    if (target != nullptr && source != nullptr) std::memcpy(target, source, octets);
+  });
+  return kSuccess;
+}
+STUB int cuStreamQuery(Stream* stream) {
+  const std::lock_guard lock(stream->mutex);
+  return stream->work.empty() && !stream->busy ? kSuccess : kNotReady;
+}
+
+// ---- memory of other processes ----
+
+struct IpcHandle {
+  std::uint64_t pid, fd;
+  std::uint8_t rest[48];
+};
+
+STUB int cuDeviceGetCount(int* count) {
+  *count = 1;
+  return kSuccess;
+}
+STUB int cuDeviceGetUuid(void* uuid, int) {
+  std::memcpy(uuid, "stub device 0000", 16);
+  return kSuccess;
+}
+STUB int cuMemGetAddressRange_v2(Address* first, std::size_t* octets, Address address) {
+  const std::lock_guard lock(state().mutex);
+  const auto* const found = find_allocation(address);
+  if (found == nullptr) return kInvalidValue;
+  *first = found->first;
+  *octets = found->second.octets;
+  return kSuccess;
+}
+STUB int cuIpcGetMemHandle(IpcHandle* handle, Address address) {
+  const std::lock_guard lock(state().mutex);
+  const auto* const found = find_allocation(address);
+  if (found == nullptr || !found->second.plain) return kInvalidValue;
+  *handle = {static_cast<std::uint64_t>(getpid()), static_cast<std::uint64_t>(found->second.fd), {}};
+  return kSuccess;
+}
+// As the real one, it does not open memory of its own process.
+STUB int cuIpcOpenMemHandle_v2(Address* address, IpcHandle handle, unsigned flags) {
+  if (!has_context() || flags != 1) return kInvalidContext;
+  if (handle.pid == static_cast<std::uint64_t>(getpid())) return kInvalidContext;
+  const std::string path = "/proc/" + std::to_string(handle.pid) + "/fd/" + std::to_string(handle.fd);
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  *address = 0;
+  return fd < 0 ? kInvalidHandle : map_memory(address, fd, length_of(fd), false, false);
+}
+STUB int cuMemFree_v2(Address address);
+STUB int cuIpcCloseMemHandle(Address address) { return cuMemFree_v2(address); }
+
+// An allocation handle is a descriptor plus one.
+STUB int cuMemCreate(Address* handle, std::size_t octets, const void*, unsigned long long) {
+  const int fd = create_file(octets);
+  *handle = static_cast<Address>(fd) + 1;
+  return fd < 0 ? kOutOfMemory : kSuccess;
+}
+STUB int cuMemRelease(Address handle) {
+  return close(static_cast<int>(handle) - 1) == 0 ? kSuccess : kInvalidValue;
+}
+STUB int cuMemRetainAllocationHandle(Address* handle, void* memory) {
+  const std::lock_guard lock(state().mutex);
+  const auto* const found = find_allocation(reinterpret_cast<std::uintptr_t>(memory));
+  if (found == nullptr || !found->second.created) return kInvalidValue;
+  *handle = static_cast<Address>(fcntl(found->second.fd, F_DUPFD_CLOEXEC, 0)) + 1;
+  return kSuccess;
+}
+STUB int cuMemExportToShareableHandle(int* fd, Address handle, int type, unsigned long long) {
+  *fd = fcntl(static_cast<int>(handle) - 1, F_DUPFD_CLOEXEC, 0);
+  return type == 1 && *fd >= 0 ? kSuccess : kInvalidValue;
+}
+STUB int cuMemImportFromShareableHandle(Address* handle, void* fd, int type) {
+  const int own = fcntl(static_cast<int>(reinterpret_cast<std::intptr_t>(fd)), F_DUPFD_CLOEXEC, 0);
+  *handle = static_cast<Address>(own) + 1;
+  return type == 1 && own >= 0 ? kSuccess : kInvalidValue;
+}
+STUB int cuMemAddressReserve(Address* address, std::size_t octets, std::size_t, Address, unsigned long long) {
+  void* const seen = mmap(nullptr, octets, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (seen == MAP_FAILED) return kOutOfMemory;
+  *address = reinterpret_cast<std::uintptr_t>(seen);
+  return kSuccess;
+}
+STUB int cuMemAddressFree(Address address, std::size_t octets) {
+  munmap(reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)), octets);
+  return kSuccess;
+}
+STUB int cuMemMap(Address address, std::size_t octets, std::size_t skip, Address handle, unsigned long long) {
+  const int fd = fcntl(static_cast<int>(handle) - 1, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0 || skip != 0 || octets > length_of(fd)) return kInvalidValue;
+  return map_memory(&address, fd, octets, false, true);
+}
+STUB int cuMemUnmap(Address address, std::size_t) { return cuMemFree_v2(address); }
+STUB int cuMemSetAccess(Address, std::size_t, const void*, std::size_t) { return kSuccess; }
 
 STUB int cuStreamCreateWithPriority(Stream** stream, unsigned flags, int priority) {
   if (!has_context()) return kInvalidContext;

@@ -8,6 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 namespace gpu {
 
@@ -27,6 +30,26 @@ double seconds_now() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
+std::uint64_t published_counter(const std::string& name) {
+  constexpr std::size_t kUsed = 28, kRows = 128, kRow = 48, kName = 40;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code none;
+    if (std::filesystem::read_symlink(entry, none).string().find("memfd:rrdma-process") == std::string::npos)
+      continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string page((std::istreambuf_iterator<char>(file)), {});
+    std::uint32_t used = 0;
+    if (page.size() < kRows) return 0;
+    std::memcpy(&used, page.data() + kUsed, sizeof used);
+    for (std::size_t at = kRows; used-- != 0 && at + kRow <= page.size(); at += kRow) {
+      std::uint64_t value = 0;
+      std::memcpy(&value, page.data() + at + kName, sizeof value);
+      if (page.compare(at, name.size() + 1, name.c_str(), name.size() + 1) == 0) return value;
+    }
+  }
+  return 0;
+}
+
 std::vector<std::uint8_t> pattern(std::uint64_t seed, std::size_t octets) {
   std::vector<std::uint8_t> data(octets);
   std::uint64_t state = seed * 0x9e3779b97f4a7c15ull + 1;
@@ -39,6 +62,8 @@ std::vector<std::uint8_t> pattern(std::uint64_t seed, std::size_t octets) {
 
 Where where_of(const std::string& name) {
   if (name == "host") return Where::kHost;
+  if (name == "heap") return Where::kHeap;
+  if (name == "created") return Where::kCreated;
   if (name == "device") return Where::kDevice;
   if (name == "managed") return Where::kManaged;
   if (name == "async") return Where::kAsync;
@@ -54,6 +79,12 @@ Memory::Memory(const Cuda& cuda, Where where, std::size_t octets)
       require(cuda.allocate_host(&host, octets, 0) == 0, "cuMemHostAlloc");
       address = reinterpret_cast<std::uintptr_t>(host);
       break;
+    case Where::kHeap:
+      host = mmap(nullptr, octets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      require(host != MAP_FAILED, "mmap");
+      address = reinterpret_cast<std::uintptr_t>(host);
+      break;
+    case Where::kCreated: address = create(octets); break;
     case Where::kDevice: require(cuda.allocate(&address, octets) == 0, "cuMemAlloc"); break;
     case Where::kManaged:
       require(cuda.allocate_managed(&address, octets, 1) == 0, "cuMemAllocManaged");
@@ -65,9 +96,39 @@ Memory::Memory(const Cuda& cuda, Where where, std::size_t octets)
   address_ = address;
 }
 
+namespace {
+
+// CUmemAllocationProp and CUmemAccessDesc: pinned memory of device 0 that can be exported as a descriptor.
+struct AllocationForm {
+  int type = 1, handles = 1, location = 1, device = 0;
+  void* metadata = nullptr;
+  unsigned char flags[8] = {};
+};
+struct AccessForm {
+  int location = 1, device = 0, flags = 3;
+};
+constexpr std::size_t kGranule = 2 << 20;
+
+std::size_t granules(std::size_t octets) { return (octets + kGranule - 1) / kGranule * kGranule; }
+
+}  // namespace
+
+Address Memory::create(std::size_t octets) const {
+  const AllocationForm form;
+  const AccessForm access;
+  const std::size_t all = granules(octets);
+  Address handle = 0, address = 0;
+  require(cuda_.create(&handle, all, &form, 0) == 0, "cuMemCreate");
+  require(cuda_.reserve(&address, all, 0, 0, 0) == 0, "cuMemAddressReserve");
+  require(cuda_.map(address, all, 0, handle, 0) == 0, "cuMemMap");
+  require(cuda_.set_access(address, all, &access, 1) == 0, "cuMemSetAccess");
+  require(cuda_.release(handle) == 0, "cuMemRelease");
+  return address;
+}
+
 void Memory::write(std::size_t at, const std::vector<std::uint8_t>& from) const {
   require(at + from.size() <= octets_, "room");
-  if (where_ == Where::kHost) {
+  if (is_of_cpu(where_)) {
     std::copy(from.begin(), from.end(), reinterpret_cast<std::uint8_t*>(address_ + at));
   } else {
     require(cuda_.to_device(address_ + at, from.data(), from.size()) == 0, "cuMemcpyHtoD");
@@ -78,7 +139,7 @@ void Memory::write(std::size_t at, const std::vector<std::uint8_t>& from) const 
 
 std::vector<std::uint8_t> Memory::read(std::size_t at, std::size_t octets) const {
   std::vector<std::uint8_t> to(octets);
-  if (where_ == Where::kHost) {
+  if (is_of_cpu(where_)) {
     std::copy_n(reinterpret_cast<const std::uint8_t*>(address_ + at), octets, to.begin());
   } else {
     require(cuda_.to_host(to.data(), address_ + at, octets) == 0, "cuMemcpyDtoH");
@@ -87,7 +148,11 @@ std::vector<std::uint8_t> Memory::read(std::size_t at, std::size_t octets) const
 }
 
 void Memory::release() const {
-  if (where_ != Where::kHost) require(cuda_.free(address_) == 0, "cuMemFree");
+  if (where_ == Where::kCreated) {
+    require(cuda_.unmap(address_, granules(octets_)) == 0, "cuMemUnmap");
+  } else if (!is_of_cpu(where_)) {
+    require(cuda_.free(address_) == 0, "cuMemFree");
+  }
 }
 
 void Companion::send(const void* octets, std::size_t count) const {

@@ -16,11 +16,15 @@ namespace gpu {
 [[noreturn]] void fail(const std::string& why);
 void require(bool true_here, const std::string& what);
 [[nodiscard]] double seconds_now();
+// A counter of this process as it publishes it (src/control/process_page.h), a fraction of a second late.
+[[nodiscard]] std::uint64_t published_counter(const std::string& name);
 
 // The contents of messages.
 [[nodiscard]] std::vector<std::uint8_t> pattern(std::uint64_t seed, std::size_t octets);
 
-enum class Where { kHost, kDevice, kManaged, kAsync };
+// kHost is pinned memory, kHeap is not. kCreated is made by cuMemCreate, as NCCL does.
+enum class Where { kHost, kHeap, kDevice, kCreated, kManaged, kAsync };
+[[nodiscard]] inline bool is_of_cpu(Where where) { return where == Where::kHost || where == Where::kHeap; }
 [[nodiscard]] Where where_of(const std::string& name);
 
 class Memory {
@@ -33,6 +37,7 @@ class Memory {
   void release() const;
 
  private:
+  [[nodiscard]] Address create(std::size_t octets) const;
   const Cuda& cuda_;
   Where where_;
   std::uint64_t address_ = 0;

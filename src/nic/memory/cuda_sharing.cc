@@ -1,0 +1,325 @@
+#include "nic/memory/cuda_sharing.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/owned_fd.h"
+#include "base/raw_syscall.h"
+
+namespace rrdma::nic {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x61647563;  // "cuda"
+enum class Way : std::uint32_t { kIpc = 1, kDescriptor = 2 };
+
+// The contents of a FarDescription.
+struct Form {
+  std::uint32_t magic = kMagic;
+  Way way = Way::kIpc;
+  std::int32_t fd = -1;  // of the owner
+  std::uint32_t reserved = 0;
+  std::uint64_t skip = 0;    // the region begins this far behind the start of the allocation
+  std::uint64_t octets = 0;  // of the allocation
+  CudaUuid uuid{};           // of the device
+  CudaIpcHandle ipc{};
+};
+static_assert(sizeof(Form) <= sizeof(objects::FarDescription));
+
+bool has_sharing(const CudaLibrary& cuda) { return cuda.sharing; }
+
+unsigned long long buffer_id(const CudaLibrary& cuda, std::uint64_t address) {
+  unsigned long long id = 0;
+  int attributes[] = {kCudaAttributeBufferId};
+  void* values[] = {&id};
+  return cuda.cuPointerGetAttributes(1, attributes, values, address) == kCudaSuccess ? id : 0;
+}
+
+class Export final : public objects::FarExport {
+ public:
+  Export(const CudaPrimary& primary, std::uint64_t address, const Form& form, OwnedFd fd)
+      : cuda_(primary.cuda()),
+        device_(primary.ordinal()),
+        address_(address),
+        id_(buffer_id(cuda_, address)),
+        fd_(std::move(fd)) {
+    std::memcpy(description_.data(), &form, sizeof form);
+  }
+  [[nodiscard]] bool is_there() const override {
+    return cuda_device_of(cuda_, address_) == device_ && buffer_id(cuda_, address_) == id_;
+  }
+
+ private:
+  const CudaLibrary& cuda_;
+  const int device_;
+  const std::uint64_t address_;
+  const unsigned long long id_;
+  const OwnedFd fd_;  // peers borrow it
+};
+
+OwnedFd export_descriptor(const CudaLibrary& cuda, std::uint64_t address) {
+  CudaAllocation allocation = 0;
+  if (cuda.cuMemRetainAllocationHandle(&allocation, reinterpret_cast<void*>(address)) != kCudaSuccess)
+    return OwnedFd();
+  int fd = -1;
+  const CudaResult result = cuda.cuMemExportToShareableHandle(&fd, allocation, kCudaHandlePosixFd, 0);
+  (void)cuda.cuMemRelease(allocation);
+  return result == kCudaSuccess ? lifted(fd) : OwnedFd();
+}
+
+OwnedFd borrow_descriptor(pid_t owner, int number) {
+  const OwnedFd process = lifted(raw::pidfd_open(owner, 0));
+  return process ? lifted(raw::pidfd_getfd(process.get(), number)) : OwnedFd();
+}
+
+// Maps the allocation behind a descriptor. 0 on failure.
+CudaAddress map_descriptor(const CudaLibrary& cuda, int ordinal, const OwnedFd& fd, std::uint64_t octets) {
+  CudaAllocation allocation = 0;
+  if (cuda.cuMemImportFromShareableHandle(&allocation,
+                                          reinterpret_cast<void*>(static_cast<std::intptr_t>(fd.get())),
+                                          kCudaHandlePosixFd) != kCudaSuccess)
+    return 0;
+  CudaAddress at = 0;
+  const CudaAccess access{.location_type = kCudaLocationDevice, .device = ordinal, .flags = kCudaReadWrite};
+  bool mapped = false;
+  if (cuda.cuMemAddressReserve(&at, octets, 0, 0, 0) == kCudaSuccess) {
+    mapped = cuda.cuMemMap(at, octets, 0, allocation, 0) == kCudaSuccess;
+    if (mapped && cuda.cuMemSetAccess(at, octets, &access, 1) != kCudaSuccess) {
+      (void)cuda.cuMemUnmap(at, octets);
+      mapped = false;
+    }
+    if (!mapped) (void)cuda.cuMemAddressFree(at, octets);
+  }
+  (void)cuda.cuMemRelease(allocation);
+  return mapped ? at : 0;
+}
+
+// The length of the widest aligned word that ends the message, which programs may spin on.
+std::size_t last_word(std::uint64_t end, std::uint64_t octets) {
+  for (const std::size_t word : {8u, 4u, 2u}) {
+    if (end % word == 0 && octets >= word) return word;
+  }
+  return 1;
+}
+
+unsigned memory_type(const CudaLibrary& cuda, std::uint64_t address) {
+  unsigned type = 0;
+  int attributes[] = {kCudaAttributeMemoryType};
+  void* values[] = {&type};
+  return cuda.cuPointerGetAttributes(1, attributes, values, address) == kCudaSuccess ? type : 0;
+}
+
+}  // namespace
+
+std::unique_ptr<objects::FarExport> export_cuda_memory(const CudaPrimary& primary, std::uint64_t address,
+                                                       std::uint64_t length) {
+  const CudaLibrary& cuda = primary.cuda();
+  const CudaPrimary::Current current(primary);
+  if (!has_sharing(cuda) || !current) return nullptr;
+  CudaAddress base = 0;
+  std::size_t octets = 0;
+  Form form;
+  CudaDevice device = 0;
+  if (cuda.cuMemGetAddressRange(&base, &octets, address) != kCudaSuccess ||
+      cuda.cuDeviceGet(&device, primary.ordinal()) != kCudaSuccess ||
+      cuda.cuDeviceGetUuid(&form.uuid, device) != kCudaSuccess)
+    return nullptr;
+  form.skip = address - base;
+  form.octets = octets;
+  if (form.skip > octets || length > octets - form.skip) return nullptr;
+  OwnedFd fd;
+  if (cuda.cuIpcGetMemHandle(&form.ipc, base) != kCudaSuccess) {
+    fd = export_descriptor(cuda, base);
+    if (!fd) return nullptr;
+    form.way = Way::kDescriptor;
+    form.fd = fd.get();
+  }
+  return std::make_unique<Export>(primary, address, form, std::move(fd));
+}
+
+class CudaCopier::Mapping final : public objects::FarMapping {
+ public:
+  Mapping(CudaCopier& copier, Device& device, const Form& form, CudaAddress base)
+      : copier_(copier), device_(device), form_(form), base_(base) {}
+  ~Mapping() override {
+    const CudaLibrary& cuda = device_.primary->cuda();
+    const CudaPrimary::Current current(*device_.primary);
+    if (!current) return;  // it went with the context
+    if (form_.way == Way::kIpc) {
+      (void)cuda.cuIpcCloseMemHandle(base_);
+      return;
+    }
+    (void)cuda.cuMemUnmap(base_, form_.octets);
+    (void)cuda.cuMemAddressFree(base_, form_.octets);
+  }
+
+  [[nodiscard]] std::uint64_t length() const override { return form_.octets - form_.skip; }
+
+  bool write(std::uint64_t at, std::span<const objects::PayloadSpan> from) override {
+    const CudaPrimary::Current current(*device_.primary);
+    if (!current) return false;
+    std::uint64_t octets = 0;
+    for (const auto& span : from) {
+      if (!copier_.is_reachable(device_, span.data, span.length)) return false;
+      octets += span.length;
+    }
+    CudaAddress to = base_ + form_.skip + at;
+    const CudaAddress body_end = to + octets - last_word(to + octets, octets);
+    for (const auto& span : from) {
+      const auto data = reinterpret_cast<std::uintptr_t>(span.data);
+      const std::size_t body = to < body_end ? std::min<std::size_t>(span.length, body_end - to) : 0;
+      if ((body != 0 && !copier_.copy(device_, to, data, body)) ||
+          (body != span.length && !copier_.copy(device_, to + body, data + body, span.length - body))) {
+        (void)copier_.wait(device_);
+        return false;
+      }
+      to += span.length;
+    }
+    return copier_.wait(device_);
+  }
+
+  bool read(std::uint64_t at, std::span<const objects::MutableSpan> into) override {
+    const CudaPrimary::Current current(*device_.primary);
+    if (!current) return false;
+    for (const auto& span : into) {
+      if (!copier_.is_reachable(device_, span.data, span.length)) return false;
+    }
+    CudaAddress from = base_ + form_.skip + at;
+    for (const auto& span : into) {
+      if (!copier_.copy(device_, reinterpret_cast<std::uintptr_t>(span.data), from, span.length)) {
+        (void)copier_.wait(device_);
+        return false;
+      }
+      from += span.length;
+    }
+    return copier_.wait(device_);
+  }
+
+ private:
+  CudaCopier& copier_;
+  Device& device_;
+  const Form form_;
+  const CudaAddress base_;
+};
+
+CudaCopier::~CudaCopier() {
+  for (const auto& [key, pin] : pins_) unpin(pin);
+  for (const auto& device : devices_) {
+    const CudaPrimary::Current current(*device->primary);
+    if (current && device->stream != nullptr) (void)device->primary->cuda().cuStreamDestroy(device->stream);
+  }
+}
+
+// Never creates a context: a program that does not use the device has no memory to spare on it.
+CudaCopier::Device* CudaCopier::device_of(const std::uint8_t* uuid) {
+  const CudaLibrary* const cuda = CudaLibrary::find();
+  int count = 0;
+  if (cuda == nullptr || !has_sharing(*cuda) || cuda->cuDeviceGetCount(&count) != kCudaSuccess)
+    return nullptr;
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    CudaDevice device = 0;
+    CudaUuid found{};
+    unsigned flags = 0;
+    int active = 0;
+    if (cuda->cuDeviceGet(&device, ordinal) != kCudaSuccess ||
+        cuda->cuDeviceGetUuid(&found, device) != kCudaSuccess ||
+        std::memcmp(found.octets, uuid, sizeof found.octets) != 0)
+      continue;
+    for (const auto& known : devices_) {
+      if (known->primary->ordinal() == ordinal && known->primary->is_alive()) return known.get();
+    }
+    if (cuda->cuDevicePrimaryCtxGetState(device, &flags, &active) != kCudaSuccess || active == 0)
+      return nullptr;
+    auto opened = std::make_unique<Device>();
+    opened->primary = std::make_unique<CudaPrimary>(*cuda, ordinal);
+    if (!opened->primary->retain()) return nullptr;
+    const CudaPrimary::Current current(*opened->primary);
+    if (!current) return nullptr;
+    opened->stream = opened->primary->create_stream();
+    if (opened->stream == nullptr) return nullptr;
+    devices_.push_back(std::move(opened));
+    return devices_.back().get();
+  }
+  return nullptr;
+}
+
+std::unique_ptr<objects::FarMapping> CudaCopier::open(const objects::FarDescription& description,
+                                                      pid_t owner) {
+  Form form;
+  std::memcpy(&form, description.data(), sizeof form);
+  if (form.magic != kMagic || form.skip > form.octets) return nullptr;
+  Device* const device = device_of(form.uuid.octets);
+  if (device == nullptr) return nullptr;
+  const CudaLibrary& cuda = device->primary->cuda();
+  const CudaPrimary::Current current(*device->primary);
+  if (!current) return nullptr;
+  CudaAddress base = 0;
+  if (form.way == Way::kIpc) {
+    if (cuda.cuIpcOpenMemHandle(&base, form.ipc, kCudaIpcLazyPeerAccess) != kCudaSuccess) return nullptr;
+  } else {
+    const OwnedFd fd = borrow_descriptor(owner, form.fd);
+    if (!fd || (base = map_descriptor(cuda, device->primary->ordinal(), fd, form.octets)) == 0)
+      return nullptr;
+  }
+  auto mapping = std::make_unique<Mapping>(*this, *device, form, base);
+  // The owner may lie about the length.
+  CudaAddress first = 0;
+  std::size_t octets = 0;
+  if (cuda.cuMemGetAddressRange(&first, &octets, base) != kCudaSuccess || first > base ||
+      octets - (base - first) < form.octets)
+    return nullptr;
+  return mapping;
+}
+
+// The driver takes a freed address for one of the CPU's, and would touch it.
+bool CudaCopier::is_reachable(const Device& device, const std::uint8_t* data, std::size_t octets) {
+  if (octets == 0) return true;
+  const CudaLibrary& cuda = device.primary->cuda();
+  const auto first = reinterpret_cast<std::uintptr_t>(data);
+  const auto known = [&] {
+    return memory_type(cuda, first) != 0 && (octets == 1 || memory_type(cuda, first + octets - 1) != 0);
+  };
+  return known() || (pin(device, data, octets) && known());
+}
+
+bool CudaCopier::pin(const Device& device, const std::uint8_t* data, std::size_t octets) {
+  const objects::MemoryRegion* const region = table_.find_region_of(data, octets);
+  if (region == nullptr || region->kind != 0) return false;
+  const auto [place, fresh] = pins_.try_emplace(region->key);
+  if (!fresh) return false;  // pinned or not, it did not help
+  if (device.primary->cuda().cuMemHostRegister(region->host, region->length, kCudaHostRegisterPortable) !=
+      kCudaSuccess)
+    return false;
+  place->second = {region->host, device.primary.get()};
+  return true;
+}
+
+void CudaCopier::unpin(const Pin& pin) {
+  if (pin.memory == nullptr) return;
+  const CudaPrimary::Current current(*pin.primary);
+  if (current) (void)pin.primary->cuda().cuMemHostUnregister(pin.memory);
+}
+
+void CudaCopier::on_region_closed(const objects::MemoryRegion& region) {
+  if (pins_.empty()) return;
+  const auto found = pins_.find(region.key);
+  if (found == pins_.end()) return;
+  unpin(found->second);
+  pins_.erase(found);
+}
+
+bool CudaCopier::copy(const Device& device, CudaAddress to, CudaAddress from, std::size_t octets) const {
+  return octets == 0 || device.primary->cuda().cuMemcpyAsync(to, from, octets, device.stream) == kCudaSuccess;
+}
+
+bool CudaCopier::wait(const Device& device) const {
+  constexpr int kLooksBeforeYield = 4000;  // a millisecond
+  for (int looks = 0;; ++looks) {
+    const CudaResult result = device.primary->cuda().cuStreamQuery(device.stream);
+    if (result != kCudaNotReady) return result == kCudaSuccess;
+    if (looks > kLooksBeforeYield) sched_yield();
+  }
+}
+
+}  // namespace rrdma::nic

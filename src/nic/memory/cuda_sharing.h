@@ -1,0 +1,60 @@
+// CUDA memory between two processes of one host. cuMemAlloc memory travels as a handle of CUDA IPC, cuMemCreate memory
+// as a file descriptor that the peer borrows. Managed and pooled memory cannot be exported.
+//
+// CudaCopier copies with one call for each piece, on a stream of its own, and waits for its end. Memory of the host
+// takes part only if it is pinned: its region is pinned on first use, and until it is deregistered.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "nic/memory/cuda_primary.h"
+#include "objects/far_memory.h"
+
+namespace rrdma::nic {
+
+// Null: the memory cannot be exported. REQUIRES: retained.
+[[nodiscard]] std::unique_ptr<objects::FarExport> export_cuda_memory(const CudaPrimary& primary,
+                                                                     std::uint64_t address,
+                                                                     std::uint64_t length);
+
+class CudaCopier final : public objects::FarCopier {
+ public:
+  // The table outlives it.
+  explicit CudaCopier(const objects::MemoryTable& table) : table_(table) {}
+  ~CudaCopier() override;
+
+  [[nodiscard]] std::unique_ptr<objects::FarMapping> open(const objects::FarDescription& description,
+                                                          pid_t owner) override;
+  void on_region_opened(const objects::MemoryRegion&) override {}
+  void on_window_opened(const objects::MemoryWindow&) override {}
+  void on_window_closed(const objects::MemoryWindow&) override {}
+  void on_region_closed(const objects::MemoryRegion& region) override;
+
+ private:
+  class Mapping;
+  struct Device {
+    std::unique_ptr<CudaPrimary> primary;
+    CudaStream stream = nullptr;
+  };
+  // Null: the program does not use the device.
+  [[nodiscard]] Device* device_of(const std::uint8_t* uuid);
+  // True if the GPU can copy from and to these bytes of this process.
+  [[nodiscard]] bool is_reachable(const Device& device, const std::uint8_t* data, std::size_t octets);
+  [[nodiscard]] bool pin(const Device& device, const std::uint8_t* data, std::size_t octets);
+  bool copy(const Device& device, CudaAddress to, CudaAddress from, std::size_t octets) const;
+  bool wait(const Device& device) const;
+
+  struct Pin {
+    void* memory = nullptr;  // null: cannot be pinned
+    const CudaPrimary* primary = nullptr;
+  };
+  static void unpin(const Pin& pin);
+
+  const objects::MemoryTable& table_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::unordered_map<std::uint32_t, Pin> pins_;  // by the key of their region
+};
+
+}  // namespace rrdma::nic
