@@ -85,13 +85,15 @@ static bool rrdma_enqueue(struct rrdma_dev *dev, struct rrdma_call *call, bool w
 	return served;
 }
 
-int rrdma_ask(struct rrdma_dev *dev, struct rrdma_request *request, struct rrdma_reply *reply)
+static int rrdma_ask_and_wait(struct rrdma_dev *dev, struct rrdma_request *request, struct rrdma_reply *reply,
+			      bool killable, bool *answered)
 {
 	struct rrdma_call *call = kzalloc(sizeof(*call), GFP_KERNEL);
 	unsigned long flags;
 	long left;
 	int err;
 
+	*answered = false;
 	if (!call)
 		return -ENOMEM;
 	call->request = *request;
@@ -100,8 +102,10 @@ int rrdma_ask(struct rrdma_dev *dev, struct rrdma_request *request, struct rrdma
 		kfree(call);
 		return -ENODEV;
 	}
-	left = wait_for_completion_killable_timeout(&call->done, RRDMA_CALL_TIMEOUT);
+	left = killable ? wait_for_completion_killable_timeout(&call->done, RRDMA_CALL_TIMEOUT) :
+			  wait_for_completion_timeout(&call->done, RRDMA_CALL_TIMEOUT);
 	spin_lock_irqsave(&dev->lock, flags);
+	*answered = call->answered;
 	if (call->answered)
 		left = 1;
 	else
@@ -120,11 +124,22 @@ int rrdma_ask(struct rrdma_dev *dev, struct rrdma_request *request, struct rrdma
 	return err;
 }
 
-/* An impatient caller must not leave the object with the daemon: then the request is repeated as a note. */
-void rrdma_ask_end(struct rrdma_dev *dev, struct rrdma_request *request)
+int rrdma_ask(struct rrdma_dev *dev, struct rrdma_request *request, struct rrdma_reply *reply)
 {
-	if (rrdma_ask(dev, request, NULL) == -EINTR)
+	bool answered;
+
+	return rrdma_ask_and_wait(dev, request, reply, true, &answered);
+}
+
+/* The end of something must not be lost: without an answer the request is repeated as a note. */
+int rrdma_ask_end(struct rrdma_dev *dev, struct rrdma_request *request)
+{
+	bool answered;
+	int err = rrdma_ask_and_wait(dev, request, NULL, false, &answered);
+
+	if (!answered)
 		rrdma_tell(dev, request);
+	return err;
 }
 
 int rrdma_tell(struct rrdma_dev *dev, const struct rrdma_request *request)

@@ -478,10 +478,15 @@ static void rrdma_take_attributes(struct rrdma_qp_attributes *to, const struct i
 		rrdma_fill_address(&to->address, &from->ah_attr);
 }
 
+static bool rrdma_ends_work(const struct ib_qp_attr *attr, int mask)
+{
+	return (mask & IB_QP_STATE) && (attr->qp_state == IB_QPS_ERR || attr->qp_state == IB_QPS_RESET);
+}
+
 /* A QP whose daemon is gone can only be destroyed, reset or moved to the error state. */
 static int rrdma_modify_dead(struct rrdma_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
-	if (!(mask & IB_QP_STATE) || (attr->qp_state != IB_QPS_ERR && attr->qp_state != IB_QPS_RESET))
+	if (!rrdma_ends_work(attr, mask))
 		return -ENODEV;
 	qp->attr.qp_state = IB_QPS_ERR;
 	rrdma_flush_qp(qp);
@@ -506,7 +511,14 @@ int rrdma_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct 
 	if (READ_ONCE(qp->dead))
 		return rrdma_modify_dead(qp, attr, mask);
 	rrdma_take_attributes(&request.qp, attr, mask);
-	err = rrdma_ask(qp->object.dev, &request, NULL);
+	if (qp->user || !rrdma_ends_work(attr, mask)) {
+		err = rrdma_ask(qp->object.dev, &request, NULL);
+	} else {
+		/* A kernel user frees its buffers after this, whatever the daemon does: the kernel flushes then. */
+		err = rrdma_ask_end(qp->object.dev, &request);
+		if (err)
+			return rrdma_modify_dead(qp, attr, mask);
+	}
 	if (READ_ONCE(qp->dead))
 		return rrdma_modify_dead(qp, attr, mask);
 	if (err)
@@ -582,7 +594,7 @@ int rrdma_destroy_qp(struct ib_qp *ib, struct ib_udata *udata)
 
 	if (ib->qp_type == IB_QPT_GSI)
 		WRITE_ONCE(dev->gsi, 0);
-	else if (!READ_ONCE(qp->dead))
+	else if (READ_ONCE(qp->object.told))
 		rrdma_ask_end(dev, &request);
 	rrdma_unname(&qp->object);
 	rrdma_forget_doorbell(qp);
@@ -592,22 +604,23 @@ int rrdma_destroy_qp(struct ib_qp *ib, struct ib_udata *udata)
 	return 0;
 }
 
-static int rrdma_group(struct ib_qp *ib, union ib_gid *gid, u32 op)
+int rrdma_attach_group(struct ib_qp *ib, union ib_gid *gid, u16 lid)
 {
-	struct rrdma_request request = { .op = op, .handle = to_qp(ib)->object.handle };
+	struct rrdma_request request = { .op = RRDMA_OP_ATTACH_GROUP, .handle = to_qp(ib)->object.handle };
 
 	memcpy(request.group.gid, gid->raw, sizeof(request.group.gid));
 	return rrdma_ask(to_qp(ib)->object.dev, &request, NULL);
 }
 
-int rrdma_attach_group(struct ib_qp *ib, union ib_gid *gid, u16 lid)
-{
-	return rrdma_group(ib, gid, RRDMA_OP_ATTACH_GROUP);
-}
-
+/* Never fails: the core would keep a QP that is being destroyed. */
 int rrdma_detach_group(struct ib_qp *ib, union ib_gid *gid, u16 lid)
 {
-	return rrdma_group(ib, gid, RRDMA_OP_DETACH_GROUP);
+	struct rrdma_request request = { .op = RRDMA_OP_DETACH_GROUP, .handle = to_qp(ib)->object.handle };
+
+	memcpy(request.group.gid, gid->raw, sizeof(request.group.gid));
+	if (READ_ONCE(to_qp(ib)->object.told))
+		rrdma_ask_end(to_qp(ib)->object.dev, &request);
+	return 0;
 }
 
 static void rrdma_raise_qp_event(struct rrdma_qp *qp, u32 number)

@@ -195,7 +195,7 @@ void rrdma_unname(struct rrdma_object *object);	/* waits for its users */
 struct rrdma_object *rrdma_find(struct rrdma_dev *dev, u32 handle, enum rrdma_kind kind);
 void rrdma_release(struct rrdma_object *object);
 int rrdma_ask(struct rrdma_dev *dev, struct rrdma_request *request, struct rrdma_reply *reply);
-void rrdma_ask_end(struct rrdma_dev *dev, struct rrdma_request *request);	/* for destructors */
+int rrdma_ask_end(struct rrdma_dev *dev, struct rrdma_request *request);	/* for destructors */
 int rrdma_tell(struct rrdma_dev *dev, const struct rrdma_request *request);
 void rrdma_tell_destroyed(struct rrdma_object *object, u32 op);
 void rrdma_ring_doorbell(struct rrdma_qp *qp);
