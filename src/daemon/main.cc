@@ -35,7 +35,7 @@
 #include "daemon/slots/multicast.h"
 #include "daemon/slots/relay.h"
 #include "daemon/slots/slots.h"
-#include "kernel/serve.h"
+#include "kernel/door/serve.h"
 
 #ifndef RRDMA_VERSION
 #define RRDMA_VERSION "unknown"

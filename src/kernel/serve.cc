@@ -1,4 +1,5 @@
-#include "kernel/serve.h"
+// Attaches to the device, opens the NIC of its interface, and lets the Server run.
+#include "kernel/door/serve.h"
 
 #include <signal.h>
 #include <sys/resource.h>
