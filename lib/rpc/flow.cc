@@ -20,8 +20,8 @@ constexpr std::uint32_t kLeastPiece = 512;
 // The cost of an unread item beside its bytes: its place in the queue and the rounding of the pool.
 constexpr std::size_t kPlaceOctets = 256;
 // The most bytes that a stream reads ahead, and the most that it offers, unless one item is larger.
-constexpr std::size_t kMostAhead = 2 << 20;
-constexpr std::size_t kMostOffered = 2 << 20;
+constexpr std::size_t kMostAhead = 8 << 20;
+constexpr std::size_t kMostOffered = 8 << 20;
 constexpr const char* kNoMemory = "what waits to be read is all that the connection may hold";
 constexpr const char* kCallOver = "the call is over";
 
@@ -155,8 +155,7 @@ struct Inbound::Landing {
     if (number < self->first_) return line->streams().give_back(size);
     if (!read) {
       line->streams().give_back(size);
-      self->refuse(status_of(read.error()));
-      return self->place_.give();
+      return self->lose();
     }
     Item& item = self->items_[static_cast<std::size_t>(number - self->first_)];
     item.payload = Payload(std::move(*read));
@@ -169,11 +168,7 @@ struct Inbound::Landing {
 
 bool Inbound::start_reading(Item& item, std::uint64_t number) {
   if (!line_->endpoint().open()) {
-    // The rest of the stream cannot be read any more, however it ended.
-    const bool ours = !line_->endpoint();  // this end closed it
-    const Status why(ours ? Code::kCancelled : Code::kUnavailable, "the connection is over");
-    refuse(status_.ok() ? why : Status(status_));
-    place_.give();
+    lose();
     return false;
   }
   const std::size_t size = item.offered.size();
@@ -196,6 +191,13 @@ bool Inbound::start_reading(Item& item, std::uint64_t number) {
   comm::then(line_->endpoint().read(from, std::move(*memory)),
              Landing{comm::detail::Ref<Inbound>(this), line_->reference(), number, from.address(), size});
   return true;
+}
+
+void Inbound::lose() {
+  const bool ours = !line_->endpoint();  // this end closed it
+  const Status why(ours ? Code::kCancelled : Code::kUnavailable, "the connection is over");
+  refuse(status_.ok() ? why : Status(status_));
+  place_.give();
 }
 
 void Inbound::starve() {

@@ -20,7 +20,7 @@ comm::Result<comm::Buffer> Offers::take(std::size_t size) {
 }
 
 comm::Result<comm::Buffer> Offers::take_copy(comm::Buffer memory) {
-  if (memory.size() > kLargestCopied || (arena_ && arena_->owns(memory))) return memory;
+  if (memory.size() > kLargestShared || (arena_ && arena_->owns(memory))) return memory;
   auto copy = take(memory.size());
   if (copy) std::memcpy(copy->data(), memory.data(), memory.size());
   return copy;

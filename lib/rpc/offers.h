@@ -53,10 +53,8 @@ class Offers {
  public:
   // Results and items below this size travel faster in frames.
   static constexpr std::size_t kLeast = 16 << 10;
-  // Larger pieces than this are opened one by one.
-  static constexpr std::size_t kLargestShared = 2 << 20;
-  // Larger pieces than this, in memory of the application, are cheaper to open than to copy.
-  static constexpr std::size_t kLargestCopied = 256 << 10;
+  // Larger pieces than this are opened one by one: they lie in huge pages, which no device maps for a peer.
+  static constexpr std::size_t kLargestShared = 256 << 10;
 
   explicit Offers(comm::Context& context) : context_(&context) {}
 

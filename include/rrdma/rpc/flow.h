@@ -107,6 +107,8 @@ class RRDMA_RPC_API Inbound final : public comm::detail::Counted {
   // Starts to read offered items, as far as there is room.
   void read_ahead();
   bool start_reading(Item& item, std::uint64_t number);
+  // The connection is over: offered items cannot be read any more, however the stream ended.
+  void lose();
   // The application waits for an item that is not here.
   void starve();
   bool keep(const Frame& frame, const comm::Message& message, std::uint32_t cost);

@@ -58,7 +58,7 @@ TEST_F(Offers, ASlowReaderBoundsWhatIsOffered) {
     auto rows = (co_await on.call<&Desk::count>(Range{200, kMiB}, kPatience)).value_or_throw();
     static_cast<void>(co_await context.sleep(100ms));
     EXPECT_GE(desk.written, 2U);
-    EXPECT_LE(desk.written, 4U);
+    EXPECT_LE(desk.written, 10U);
     for (int i = 0; i < 200; ++i) {
       auto row = co_await rows.read(kPatience);
       EXPECT_TRUE(row && row->size() == kMiB && row->front() == static_cast<char>('a' + i % 26)) << i;
@@ -99,7 +99,7 @@ TEST_F(Offers, AHandlerThatReadsNothingGivesMemoryBack) {
       if (!sent.ok()) break;
     }
     EXPECT_GE(written, 2U);
-    EXPECT_LE(written, 4U);
+    EXPECT_LE(written, 10U);
     static_cast<void>(co_await context.sleep(10ms));
   }(context_, channel));
   settle();
