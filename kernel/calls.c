@@ -20,12 +20,19 @@ struct rrdma_call {
 
 int rrdma_name(struct rrdma_dev *dev, struct rrdma_object *object, enum rrdma_kind kind)
 {
+	static atomic_long_t serials;
+	int err;
+
 	object->dev = dev;
 	object->kind = kind;
 	object->told = false;
+	object->serial = atomic_long_inc_return(&serials);
 	refcount_set(&object->refs, 1);
 	init_completion(&object->unused);
-	return xa_alloc_irq(&dev->objects, &object->handle, object, XA_LIMIT(1, RRDMA_HANDLE_MAX), GFP_KERNEL);
+	/* Cyclic: a daemon that is late with the end of an object does not take the next one for it. */
+	err = xa_alloc_cyclic_irq(&dev->objects, &object->handle, object, XA_LIMIT(1, RRDMA_HANDLE_MAX),
+				  &dev->next_handle, GFP_KERNEL);
+	return err < 0 ? err : 0;
 }
 
 void rrdma_unname(struct rrdma_object *object)
@@ -212,7 +219,7 @@ bool rrdma_next_request(struct rrdma_dev *dev, struct rrdma_request *request)
 		} else {
 			list_del(&call->entry);
 			told = call;
-			if (request->op == RRDMA_OP_SEND_MAD)
+			if (request->op == RRDMA_OP_SEND_MAD && dev->mads)
 				dev->mads--;
 		}
 	} else if (qp) {
@@ -254,7 +261,7 @@ int rrdma_attach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
 	spin_lock_irqsave(&dev->lock, flags);
 	if (dev->gone)
 		err = -ENODEV;
-	else if (dev->daemon)
+	else if (dev->daemon || dev->detaching)
 		err = -EBUSY;
 	else
 		dev->daemon = session;
@@ -276,6 +283,7 @@ void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
 		return;
 	}
 	dev->daemon = NULL;
+	dev->detaching = true;
 	dev->mads = 0;
 	list_splice_tail_init(&dev->calls, &dev->asked);
 	list_for_each_entry_safe(call, next, &dev->asked, entry) {
@@ -306,4 +314,7 @@ void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
 		}
 		rrdma_release(held);
 	}
+	spin_lock_irqsave(&dev->lock, flags);
+	dev->detaching = false;
+	spin_unlock_irqrestore(&dev->lock, flags);
 }

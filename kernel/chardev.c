@@ -253,14 +253,15 @@ static vm_fault_t rrdma_fault(struct vm_fault *fault)
 	struct rrdma_dev *dev = rrdma_dev_of(fault->vma->vm_file);
 	u32 handle = (fault->vma->vm_pgoff & ~RRDMA_REGION_PAGE(0)) >> 32;
 	struct rrdma_object *object = rrdma_find(dev, handle, RRDMA_MR);
-	u64 page = fault->pgoff - fault->vma->vm_pgoff;
+	u32 page = fault->pgoff;	/* the handle is above; the mapping may have been split */
 	vm_fault_t outcome = VM_FAULT_SIGBUS;
 	struct rrdma_mr *mr;
 
 	if (!object)
 		return outcome;
 	mr = container_of(object, struct rrdma_mr, object);
-	if (mr->umem && page < mr->page_count && (mr->umem->writable || !(fault->vma->vm_flags & VM_WRITE)))
+	if (mr->umem && object->serial == (unsigned long)fault->vma->vm_private_data && page < mr->page_count &&
+	    (mr->umem->writable || !(fault->vma->vm_flags & VM_WRITE)))
 		outcome = vmf_insert_pfn(fault->vma, fault->address, mr->pages[page]);
 	rrdma_release(object);
 	return outcome;
@@ -284,6 +285,7 @@ static int rrdma_map_region(struct rrdma_dev *dev, struct vm_area_struct *vma)
 		err = -EINVAL;
 	else if (!mr->umem->writable && (vma->vm_flags & VM_WRITE))
 		err = -EACCES;
+	vma->vm_private_data = (void *)object->serial;	/* the next region with this handle is another one */
 	rrdma_release(object);
 	if (err)
 		return err;

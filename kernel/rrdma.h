@@ -54,11 +54,13 @@ struct rrdma_dev {
 	struct ib_device ib;
 	struct net_device *ndev;
 	struct xarray objects;		/* by handle */
+	u32 next_handle;		/* under its lock */
 	struct xarray fast;		/* regions for fast registration, by key >> 8 */
 	struct xarray grants;		/* work queues of kernel users, by grant number */
 
 	spinlock_t lock;		/* all below; taken in any context */
 	struct rrdma_session *daemon;	/* NULL: nobody serves */
+	bool detaching;			/* the objects of the last one still flush */
 	struct list_head calls;		/* not yet read */
 	struct list_head asked;		/* read, not answered */
 	struct list_head doorbells;	/* QPs */
@@ -74,6 +76,7 @@ struct rrdma_dev {
 struct rrdma_object {
 	struct rrdma_dev *dev;
 	u32 handle;
+	unsigned long serial;		/* of no other object, ever; handles come again */
 	enum rrdma_kind kind;
 	bool told;			/* the daemon has heard of it */
 	refcount_t refs;
