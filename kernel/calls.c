@@ -314,6 +314,7 @@ void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
 		}
 		rrdma_release(held);
 	}
+	rrdma_close_all_fast(dev);
 	spin_lock_irqsave(&dev->lock, flags);
 	dev->detaching = false;
 	spin_unlock_irqrestore(&dev->lock, flags);

@@ -146,19 +146,64 @@ static int rrdma_set_page(struct ib_mr *ib, u64 address)
 
 int rrdma_map_mr_sg(struct ib_mr *ib, struct scatterlist *sg, int count, unsigned int *offset)
 {
-	rrdma_open_fast(to_mr(ib), false);
+	rrdma_close_fast(to_mr(ib));
 	to_mr(ib)->page_count = 0;
+	if (ib->page_size != SZ_4K)
+		return -EINVAL;	/* the daemon counts in these */
 	return ib_sg_to_pages(ib, sg, count, offset, rrdma_set_page);
 }
 
-/* Opens the region to the daemon, at REG_MR; closes it, at LOCAL_INV or when a peer has invalidated it. Any context. */
-void rrdma_open_fast(struct rrdma_mr *mr, bool open)
+/* Opens the region to the daemon, at REG_MR. Any context, as all of these. */
+void rrdma_open_fast(struct rrdma_mr *mr, struct rrdma_qp *qp, u32 access)
+{
+	unsigned long flags;
+
+	WRITE_ONCE(qp->registers, true);
+	spin_lock_irqsave(&mr->lock, flags);
+	mr->open = true;
+	mr->access = access;
+	mr->first = mr->ib.iova & (SZ_4K - 1);
+	mr->last = mr->first + mr->ib.length;
+	mr->qp = qp;
+	spin_unlock_irqrestore(&mr->lock, flags);
+}
+
+/* At LOCAL_INV, or when a peer has invalidated it. */
+void rrdma_close_fast(struct rrdma_mr *mr)
 {
 	unsigned long flags;
 
 	spin_lock_irqsave(&mr->lock, flags);
-	mr->open = open;
+	mr->open = false;
+	mr->qp = NULL;
 	spin_unlock_irqrestore(&mr->lock, flags);
+}
+
+static void rrdma_close_some_fast(struct rrdma_dev *dev, struct rrdma_qp *qp)
+{
+	struct rrdma_object *object;
+	unsigned long index, flags;
+
+	xa_lock_irqsave(&dev->fast, flags);
+	xa_for_each(&dev->fast, index, object) {
+		struct rrdma_mr *mr = container_of(object, struct rrdma_mr, object);
+
+		if (!qp || READ_ONCE(mr->qp) == qp)
+			rrdma_close_fast(mr);
+	}
+	xa_unlock_irqrestore(&dev->fast, flags);
+}
+
+/* The QP moves no data any more: it is in the error state, reset, dead or destroyed. */
+void rrdma_close_fast_of(struct rrdma_qp *qp)
+{
+	if (xchg(&qp->registers, false))
+		rrdma_close_some_fast(qp->object.dev, qp);
+}
+
+void rrdma_close_all_fast(struct rrdma_dev *dev)
+{
+	rrdma_close_some_fast(dev, NULL);
 }
 
 /* The keys of a region differ only in their low byte. */
@@ -170,21 +215,22 @@ void rrdma_close_key(struct rrdma_dev *dev, u32 key)
 	xa_lock_irqsave(&dev->fast, flags);
 	object = xa_load(&dev->fast, key >> 8);
 	if (object)
-		rrdma_open_fast(container_of(object, struct rrdma_mr, object), false);
+		rrdma_close_fast(container_of(object, struct rrdma_mr, object));
 	xa_unlock_irqrestore(&dev->fast, flags);
 }
 
 /* A page at a time under the lock: after the region is closed no byte of it is touched. */
 static bool rrdma_copy_page(struct rrdma_mr *mr, u64 offset, void *buffer, size_t octets, bool store)
 {
-	u64 page = div_u64(offset, mr->ib.page_size ?: PAGE_SIZE);
-	u32 in_page = offset & ((mr->ib.page_size ?: PAGE_SIZE) - 1);
+	u64 page = offset / SZ_4K;
+	u32 in_page = offset & (SZ_4K - 1);
 	unsigned long flags;
 	bool open;
 	u8 *at;
 
 	spin_lock_irqsave(&mr->lock, flags);
-	open = mr->open && page < mr->page_count;
+	open = mr->open && page < mr->page_count && offset >= mr->first && offset + octets <= mr->last &&
+	       (!store || (mr->access & IB_ACCESS_LOCAL_WRITE));
 	if (open) {
 		at = (u8 *)(uintptr_t)mr->pages[page] + in_page;
 		if (store)
@@ -231,7 +277,7 @@ int rrdma_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
 		struct rrdma_request request = { .op = RRDMA_OP_DEREGISTER, .handle = mr->object.handle };
 
 		if (!mr->umem) {
-			rrdma_open_fast(mr, false);
+			rrdma_close_fast(mr);
 			xa_erase_irq(&mr->object.dev->fast, mr->ib.rkey >> 8);
 		}
 		rrdma_ask_end(mr->object.dev, &request);

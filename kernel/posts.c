@@ -171,6 +171,7 @@ void rrdma_flush_qp(struct rrdma_qp *qp)
 	} else {
 		rrdma_flush_queue(&qp->sends, qp, qp->send_cq);
 		rrdma_flush_queue(&qp->receives, qp, qp->receive_cq);
+		rrdma_close_fast_of(qp);
 	}
 }
 
@@ -234,7 +235,6 @@ static int rrdma_fill_send(struct rrdma_qp *qp, struct rrdma_work *work, const s
 		break;
 	case IB_WR_LOCAL_INV:
 		work->opcode = IB_WC_LOCAL_INV;
-		rrdma_close_key(qp->object.dev, wr->ex.invalidate_rkey);
 		break;
 	case IB_WR_REG_MR: {
 		struct rrdma_mr *mr = to_mr(reg_wr(wr)->mr);
@@ -245,14 +245,25 @@ static int rrdma_fill_send(struct rrdma_qp *qp, struct rrdma_work *work, const s
 		wqe->wr.wr.mw.mr_lkey = mr->object.handle;
 		wqe->wr.wr.mw.rkey = reg_wr(wr)->key;
 		wqe->wr.wr.mw.access = reg_wr(wr)->access;
-		mr->ib.lkey = mr->ib.rkey = reg_wr(wr)->key;
-		rrdma_open_fast(mr, true);
 		break;
 	}
 	default:
 		return -EOPNOTSUPP;
 	}
 	return 0;
+}
+
+/* What a request changes in the kernel, before the daemon sees it. */
+static void rrdma_apply_send(struct rrdma_qp *qp, const struct ib_send_wr *wr)
+{
+	if (wr->opcode == IB_WR_LOCAL_INV) {
+		rrdma_close_key(qp->object.dev, wr->ex.invalidate_rkey);
+	} else if (wr->opcode == IB_WR_REG_MR) {
+		struct rrdma_mr *mr = to_mr(reg_wr(wr)->mr);
+
+		mr->ib.lkey = mr->ib.rkey = reg_wr(wr)->key;
+		rrdma_open_fast(mr, qp, reg_wr(wr)->access);
+	}
 }
 
 static int rrdma_post_one_send(struct rrdma_qp *qp, const struct ib_send_wr *wr)
@@ -282,6 +293,7 @@ static int rrdma_post_one_send(struct rrdma_qp *qp, const struct ib_send_wr *wr)
 	wqe->wr.opcode = wr->opcode;
 	wqe->wr.send_flags = wr->send_flags;
 	wqe->wr.ex.imm_data = wr->ex.imm_data;
+	rrdma_apply_send(qp, wr);
 	queue->producer++;
 	smp_store_release(&queue->ring->buf->producer_index, queue->producer & (queue->ring->slots - 1));
 	return 0;
@@ -441,6 +453,8 @@ static bool rrdma_take_cqe(struct rrdma_qp *qp, const struct ib_uverbs_wc *from,
 	wc->vendor_err = from->vendor_err;
 	wc->qp = &qp->ib;
 	wc->port_num = RRDMA_PORT;
+	if (wc->status != IB_WC_SUCCESS)
+		rrdma_close_fast_of(qp);
 	if (!receive)
 		return true;
 	if (from->opcode == IB_WC_RECV_RDMA_WITH_IMM) {
@@ -521,6 +535,20 @@ int rrdma_poll_cq(struct ib_cq *ib, int count, struct ib_wc *wc)
 	return taken;
 }
 
+/* Which way the data of a request goes: the daemon stores what arrives, and loads what leaves. */
+static bool rrdma_work_stores(const struct rrdma_work *work)
+{
+	switch (work->opcode) {
+	case IB_WC_RECV:
+	case IB_WC_RDMA_READ:
+	case IB_WC_COMP_SWAP:
+	case IB_WC_FETCH_ADD:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static ssize_t rrdma_copy_part(struct rrdma_dev *dev, u64 place, void *buffer, size_t octets, bool store)
 {
 	u32 offset = place & ((1U << RRDMA_GRANT_OFFSET_BITS) - 1);
@@ -541,7 +569,7 @@ static ssize_t rrdma_copy_part(struct rrdma_dev *dev, u64 place, void *buffer, s
 	spin_lock(&queue->lock);
 	work = rrdma_work_at(queue, slot);
 	if (work->state == RRDMA_WORK_POSTED && sge < work->sges && work->sge[sge].lkey == RRDMA_GRANT_KEY &&
-	    offset + octets <= work->sge[sge].length) {
+	    rrdma_work_stores(work) == store && offset + octets <= work->sge[sge].length) {
 		at = (u8 *)(uintptr_t)work->sge[sge].addr + offset;
 		if (store)
 			memcpy(at, buffer, octets);

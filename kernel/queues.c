@@ -527,6 +527,8 @@ int rrdma_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct 
 		qp->attr.ah_attr = attr->ah_attr;
 	if (mask & IB_QP_STATE)
 		qp->attr.qp_state = attr->qp_state;
+	if (rrdma_ends_work(attr, mask))
+		rrdma_close_fast_of(qp);
 	return 0;
 }
 
@@ -598,6 +600,7 @@ int rrdma_destroy_qp(struct ib_qp *ib, struct ib_udata *udata)
 		rrdma_ask_end(dev, &request);
 	rrdma_unname(&qp->object);
 	rrdma_forget_doorbell(qp);
+	rrdma_close_fast_of(qp);
 	rrdma_forget_completions(qp->send_cq, ib);
 	rrdma_forget_completions(qp->receive_cq, ib);
 	rrdma_drop_queues(qp);

@@ -162,6 +162,7 @@ struct rrdma_qp {
 	struct ib_qp_attr attr;		/* as last set */
 	bool user, signal_all;
 	bool dead;			/* its daemon is gone: everything flushes */
+	bool registers;			/* fast regions may be open through it */
 	struct list_head doorbell;	/* in dev->doorbells, or empty */
 };
 
@@ -171,9 +172,12 @@ struct rrdma_mr {
 	struct ib_umem *umem;		/* NULL: not user memory */
 	u64 *pages;			/* pfns of user memory, addresses of a fast registration */
 	u32 page_count, pages_max;
-	/* Fast registration. */
+	/* Fast registration. The daemon may copy what the last REG_MR named, while it is open. */
 	spinlock_t lock;
-	bool open;			/* the daemon may copy */
+	bool open;
+	u32 access;
+	u64 first, last;		/* offsets in the pages: the first byte, and behind the last */
+	struct rrdma_qp *qp;		/* which registered it; only to compare */
 };
 
 static inline struct rrdma_dev *to_dev(struct ib_device *ib) { return container_of(ib, struct rrdma_dev, ib); }
@@ -276,7 +280,10 @@ struct ib_mr *rrdma_reg_user_mr(struct ib_pd *ib, u64 start, u64 length, u64 vir
 struct ib_mr *rrdma_alloc_mr(struct ib_pd *ib, enum ib_mr_type type, u32 sges);
 int rrdma_map_mr_sg(struct ib_mr *ib, struct scatterlist *sg, int count, unsigned int *offset);
 int rrdma_dereg_mr(struct ib_mr *ib, struct ib_udata *udata);
-void rrdma_open_fast(struct rrdma_mr *mr, bool open);
+void rrdma_open_fast(struct rrdma_mr *mr, struct rrdma_qp *qp, u32 access);
+void rrdma_close_fast(struct rrdma_mr *mr);
+void rrdma_close_fast_of(struct rrdma_qp *qp);
+void rrdma_close_all_fast(struct rrdma_dev *dev);
 void rrdma_close_key(struct rrdma_dev *dev, u32 key);
 ssize_t rrdma_copy_fast(struct rrdma_dev *dev, u64 place, void *buffer, size_t octets, bool store);
 
