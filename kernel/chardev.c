@@ -22,10 +22,6 @@ struct rrdma_session {
 
 #define RRDMA_COPY_MAX (64 * 1024)
 
-/* All files share one mapping, so that a region can be unmapped wherever it is mapped. */
-static struct inode *rrdma_inode;
-static DEFINE_MUTEX(rrdma_inode_mutex);
-
 static int rrdma_open(struct inode *inode, struct file *file)
 {
 	struct rrdma_session *session = kzalloc(sizeof(*session), GFP_KERNEL);
@@ -33,13 +29,16 @@ static int rrdma_open(struct inode *inode, struct file *file)
 	if (!session)
 		return -ENOMEM;
 	mutex_init(&session->mutex);
-	mutex_lock(&rrdma_inode_mutex);
-	if (!rrdma_inode)
-		rrdma_inode = igrab(inode);
-	mutex_unlock(&rrdma_inode_mutex);
-	file->f_mapping = rrdma_inode->i_mapping;
 	file->private_data = session;
 	return 0;
+}
+
+/* The file of the daemon in which regions are mapped; mappings keep it open. */
+static void rrdma_set_mapping(struct rrdma_dev *dev, struct address_space *mapping)
+{
+	mutex_lock(&dev->mapping_mutex);
+	dev->mapping = mapping;
+	mutex_unlock(&dev->mapping_mutex);
 }
 
 static int rrdma_close(struct inode *inode, struct file *file)
@@ -47,12 +46,13 @@ static int rrdma_close(struct inode *inode, struct file *file)
 	struct rrdma_session *session = file->private_data;
 
 	if (session->dev) {
+		rrdma_set_mapping(session->dev, NULL);
 		rrdma_detach_daemon(session->dev, session);
 		if (ib_device_try_get(&session->dev->ib)) {
 			rrdma_port_changed(session->dev);
 			ib_device_put(&session->dev->ib);
 		}
-		rrdma_put_device(session->dev);
+		put_device(&session->dev->ib.dev);
 	}
 	kfree(session);
 	return 0;
@@ -163,8 +163,9 @@ static __poll_t rrdma_poll(struct file *file, poll_table *wait)
 	return rrdma_has_work(dev) ? EPOLLIN | EPOLLRDNORM : 0;
 }
 
-static long rrdma_attach(struct rrdma_session *session, struct rrdma_attach __user *from)
+static long rrdma_attach(struct file *file, struct rrdma_attach __user *from)
 {
+	struct rrdma_session *session = file->private_data;
 	struct rrdma_attach attach;
 	struct rrdma_dev *dev;
 	long err;
@@ -181,17 +182,17 @@ static long rrdma_attach(struct rrdma_session *session, struct rrdma_attach __us
 	strscpy(attach.interface, dev->ndev->name, sizeof(attach.interface));
 	mutex_lock(&session->mutex);
 	err = session->dev ? -EISCONN : rrdma_attach_daemon(dev, session);
-	if (!err)
+	if (!err) {
+		get_device(&dev->ib.dev);
+		rrdma_set_mapping(dev, file->f_mapping);
 		smp_store_release(&session->dev, dev);
+	}
 	mutex_unlock(&session->mutex);
-	if (err) {
-		rrdma_put_device(dev);
-		return err;
-	}
-	if (ib_device_try_get(&dev->ib)) {
+	if (!err)
 		rrdma_port_changed(dev);
-		ib_device_put(&dev->ib);
-	}
+	ib_device_put(&dev->ib);
+	if (err)
+		return err;
 	return copy_to_user(from, &attach, sizeof(attach)) ? -EFAULT : 0;
 }
 
@@ -226,7 +227,7 @@ static long rrdma_ioctl(struct file *file, unsigned int command, unsigned long a
 	struct rrdma_event event;
 
 	if (command == RRDMA_IOC_ATTACH)
-		return rrdma_attach(file->private_data, from);
+		return rrdma_attach(file, from);
 	if (!dev)
 		return -ENOTCONN;
 	if (READ_ONCE(dev->gone))
@@ -333,11 +334,13 @@ static int rrdma_chardev_mmap(struct file *file, struct vm_area_struct *vma)
 /* REQUIRES: no lookup finds the region any more. */
 void rrdma_unmap_region(struct rrdma_mr *mr)
 {
-	mutex_lock(&rrdma_inode_mutex);
-	if (rrdma_inode)
-		unmap_mapping_range(rrdma_inode->i_mapping, RRDMA_REGION_PAGE(mr->object.handle) << PAGE_SHIFT,
+	struct rrdma_dev *dev = mr->object.dev;
+
+	mutex_lock(&dev->mapping_mutex);
+	if (dev->mapping)
+		unmap_mapping_range(dev->mapping, RRDMA_REGION_PAGE(mr->object.handle) << PAGE_SHIFT,
 				    (loff_t)mr->page_count << PAGE_SHIFT, 1);
-	mutex_unlock(&rrdma_inode_mutex);
+	mutex_unlock(&dev->mapping_mutex);
 }
 
 static const struct file_operations rrdma_fops = {
@@ -366,6 +369,4 @@ int rrdma_open_chardev(void)
 void rrdma_close_chardev(void)
 {
 	misc_deregister(&rrdma_misc);
-	if (rrdma_inode)
-		iput(rrdma_inode);
 }

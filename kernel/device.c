@@ -15,23 +15,13 @@ static DEFINE_MUTEX(rrdma_devices_mutex);
 
 struct rrdma_dev *rrdma_hold_device(const char *name)
 {
-	struct rrdma_dev *found = NULL, *dev;
+	struct ib_device *ib = ib_device_get_by_name(name, RDMA_DRIVER_RXE);
 
-	mutex_lock(&rrdma_devices_mutex);
-	list_for_each_entry(dev, &rrdma_devices, entry) {
-		if (strcmp(dev_name(&dev->ib.dev), name))
-			continue;
-		get_device(&dev->ib.dev);
-		found = dev;
-		break;
+	if (ib && ib->ops.owner != THIS_MODULE) {
+		ib_device_put(ib);
+		ib = NULL;
 	}
-	mutex_unlock(&rrdma_devices_mutex);
-	return found;
-}
-
-void rrdma_put_device(struct rrdma_dev *dev)
-{
-	put_device(&dev->ib.dev);
+	return ib ? to_dev(ib) : NULL;
 }
 
 /* A port serves only while a daemon does. */
@@ -65,7 +55,7 @@ static int rrdma_query_device(struct ib_device *ib, struct ib_device_attr *attr,
 	attr->max_qp = RRDMA_QP_MAX;
 	attr->max_qp_wr = RRDMA_WR_MAX;
 	attr->device_cap_flags = IB_DEVICE_CHANGE_PHY_PORT | IB_DEVICE_RC_RNR_NAK_GEN | IB_DEVICE_SYS_IMAGE_GUID |
-				 IB_DEVICE_PORT_ACTIVE_EVENT | IB_DEVICE_SRQ_RESIZE | IB_DEVICE_MEM_MGT_EXTENSIONS;
+				 IB_DEVICE_PORT_ACTIVE_EVENT | IB_DEVICE_MEM_MGT_EXTENSIONS;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG | IBK_LOCAL_DMA_LKEY;
 	attr->max_send_sge = RRDMA_SGE_MAX;
 	attr->max_recv_sge = RRDMA_SGE_MAX;
@@ -190,9 +180,6 @@ static void rrdma_dealloc_driver(struct ib_device *ib)
 	xa_destroy(&dev->grants);
 	xa_destroy(&dev->fast);
 	dev_put(dev->ndev);
-	mutex_lock(&rrdma_devices_mutex);
-	list_del_init(&dev->entry);
-	mutex_unlock(&rrdma_devices_mutex);
 }
 
 static const struct ib_device_ops rrdma_ops = {
@@ -251,11 +238,31 @@ static const struct ib_device_ops rrdma_ops = {
 	INIT_RDMA_OBJ_SIZE(ib_ucontext, rrdma_ucontext, ib),
 };
 
+/* Takes devices from the list: all, or those that are gone. Returns after the last call to their functions. */
+static void rrdma_drop_devices(bool all)
+{
+	struct rrdma_dev *dev, *next;
+	LIST_HEAD(dropped);
+
+	mutex_lock(&rrdma_devices_mutex);
+	list_for_each_entry_safe(dev, next, &rrdma_devices, entry) {
+		if (all || READ_ONCE(dev->gone))
+			list_move(&dev->entry, &dropped);
+	}
+	mutex_unlock(&rrdma_devices_mutex);
+	list_for_each_entry_safe(dev, next, &dropped, entry) {
+		list_del_init(&dev->entry);
+		ib_unregister_device(&dev->ib);	/* or waits for another one who does */
+		put_device(&dev->ib.dev);
+	}
+}
+
 int rrdma_add_device(const char *name, struct net_device *ndev)
 {
 	struct rrdma_dev *dev = ib_alloc_device(rrdma_dev, ib);
 	int err;
 
+	rrdma_drop_devices(false);
 	if (!dev)
 		return -ENOMEM;
 	spin_lock_init(&dev->lock);
@@ -263,6 +270,7 @@ int rrdma_add_device(const char *name, struct net_device *ndev)
 	INIT_LIST_HEAD(&dev->asked);
 	INIT_LIST_HEAD(&dev->doorbells);
 	INIT_LIST_HEAD(&dev->entry);
+	mutex_init(&dev->mapping_mutex);
 	init_waitqueue_head(&dev->wait);
 	xa_init_flags(&dev->objects, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->fast, XA_FLAGS_LOCK_IRQ);
@@ -279,34 +287,24 @@ int rrdma_add_device(const char *name, struct net_device *ndev)
 	dev->ib.uverbs_cmd_mask |= BIT_ULL(IB_USER_VERBS_CMD_POST_SEND) | BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ);
 	ib_set_device_ops(&dev->ib, &rrdma_ops);
 
+	get_device(&dev->ib.dev);	/* the list's */
 	mutex_lock(&rrdma_devices_mutex);
 	list_add_tail(&dev->entry, &rrdma_devices);
 	mutex_unlock(&rrdma_devices_mutex);
 	err = ib_register_device(&dev->ib, name, NULL);
-	if (err)
-		ib_dealloc_device(&dev->ib);	/* calls rrdma_dealloc_driver() */
+	if (!err)
+		return 0;
+	mutex_lock(&rrdma_devices_mutex);
+	list_del_init(&dev->entry);
+	mutex_unlock(&rrdma_devices_mutex);
+	ib_dealloc_device(&dev->ib);	/* calls rrdma_dealloc_driver() */
+	put_device(&dev->ib.dev);
 	return err;
 }
 
 void rrdma_remove_devices(void)
 {
-	struct rrdma_dev *dev;
-
-	for (;;) {
-		bool held = false;
-
-		mutex_lock(&rrdma_devices_mutex);
-		dev = list_first_entry_or_null(&rrdma_devices, struct rrdma_dev, entry);
-		if (dev)
-			held = ib_device_try_get(&dev->ib);
-		mutex_unlock(&rrdma_devices_mutex);
-		if (!dev)
-			return;
-		if (held)
-			ib_unregister_device_and_put(&dev->ib);
-		else
-			schedule_timeout_uninterruptible(HZ / 100);	/* another one is removing it */
-	}
+	rrdma_drop_devices(true);
 }
 
 void rrdma_event_of_interface(struct net_device *ndev, unsigned long event)

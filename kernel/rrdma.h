@@ -22,6 +22,7 @@
 #include <linux/completion.h>
 #include <linux/kref.h>
 #include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/netdevice.h>
 #include <linux/refcount.h>
 #include <linux/spinlock.h>
@@ -70,6 +71,9 @@ struct rrdma_dev {
 	u32 gsi;			/* the handle of QP1; 0: there is none */
 	bool gone;			/* unregistered */
 	struct list_head entry;		/* in the list of devices */
+
+	struct mutex mapping_mutex;
+	struct address_space *mapping;	/* of the daemon's file; NULL: nobody serves */
 };
 
 /* The part of every object that the daemon may name. */
