@@ -162,6 +162,24 @@ int rrdma_tell(struct rrdma_dev *dev, const struct rrdma_request *request)
 	return -ENODEV;
 }
 
+int rrdma_tell_latest(struct rrdma_dev *dev, const struct rrdma_request *request)
+{
+	struct rrdma_call *call;
+	unsigned long flags;
+	bool replaced = false;
+
+	spin_lock_irqsave(&dev->lock, flags);
+	list_for_each_entry(call, &dev->calls, entry) {
+		if (call->request.tag || call->request.op != request->op || call->request.handle != request->handle)
+			continue;
+		call->request = *request;
+		replaced = true;
+		break;
+	}
+	spin_unlock_irqrestore(&dev->lock, flags);
+	return replaced ? 0 : rrdma_tell(dev, request);
+}
+
 void rrdma_tell_destroyed(struct rrdma_object *object, u32 op)
 {
 	struct rrdma_request request = { .op = op, .handle = object->handle };
@@ -311,6 +329,8 @@ void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
 		if (held->kind == RRDMA_QP && index != READ_ONCE(dev->gsi)) {
 			rrdma_flush_qp(container_of(held, struct rrdma_qp, object));
 			rrdma_raise_event(dev, index, IB_EVENT_QP_FATAL);
+			if (container_of(held, struct rrdma_qp, object)->srq)
+				rrdma_raise_event(dev, index, IB_EVENT_QP_LAST_WQE_REACHED);
 		}
 		rrdma_release(held);
 	}

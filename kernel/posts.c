@@ -132,6 +132,10 @@ static void rrdma_flush_user_queue(struct rrdma_ring *ring, struct rrdma_qp *qp,
 	if (!ring)
 		return;
 	spin_lock_irqsave(&cq->lock, flags);
+	if (READ_ONCE(qp->object.dev->daemon) && cq->object.told) {
+		spin_unlock_irqrestore(&cq->lock, flags);
+		return;		/* a new daemon writes to this CQ */
+	}
 	producer = READ_ONCE(ring->buf->producer_index) & (ring->slots - 1);
 	index = READ_ONCE(ring->buf->consumer_index) & (ring->slots - 1);
 	cqe_index = READ_ONCE(cq->ring->buf->producer_index) & (cq->ring->slots - 1);
@@ -173,6 +177,29 @@ void rrdma_flush_qp(struct rrdma_qp *qp)
 		rrdma_flush_queue(&qp->receives, qp, qp->receive_cq);
 		rrdma_close_fast_of(qp);
 	}
+}
+
+static void rrdma_reset_queue(struct rrdma_queue *queue)
+{
+	unsigned long flags;
+	u32 i;
+
+	if (!queue->work)
+		return;
+	spin_lock_irqsave(&queue->lock, flags);
+	for (i = 0; i < queue->ring->slots; i++) {
+		if (rrdma_work_at(queue, i)->state == RRDMA_WORK_POSTED)
+			rrdma_free_work(rrdma_work_at(queue, i));
+	}
+	queue->oldest = queue->producer;
+	spin_unlock_irqrestore(&queue->lock, flags);
+}
+
+/* The daemon has reset the QP: none of its requests completes any more. */
+void rrdma_reset_qp(struct rrdma_qp *qp)
+{
+	rrdma_reset_queue(&qp->sends);
+	rrdma_reset_queue(&qp->receives);
 }
 
 static int rrdma_fill_list(struct rrdma_queue *queue, struct rrdma_work *work, u32 slot, const struct ib_sge *list,
@@ -472,13 +499,13 @@ static bool rrdma_take_cqe(struct rrdma_qp *qp, const struct ib_uverbs_wc *from,
 	return true;
 }
 
-static bool rrdma_poll_ring(struct rrdma_cq *cq, struct ib_wc *wc)
+/* `tries`: a daemon may write CQEs of nothing for ever. */
+static bool rrdma_poll_ring(struct rrdma_cq *cq, struct ib_wc *wc, u32 *tries)
 {
 	struct rxe_queue_buf *buf = cq->ring->buf;
 	u32 mask = cq->ring->slots - 1;
-	u32 tries;
 
-	for (tries = 0; tries <= mask; tries++) {
+	for (; *tries; --*tries) {
 		u32 index = READ_ONCE(buf->consumer_index) & mask;
 		struct rrdma_object *object;
 		struct ib_uverbs_wc cqe;
@@ -509,6 +536,7 @@ static bool rrdma_poll_ring(struct rrdma_cq *cq, struct ib_wc *wc)
 int rrdma_poll_cq(struct ib_cq *ib, int count, struct ib_wc *wc)
 {
 	struct rrdma_cq *cq = to_cq(ib);
+	u32 tries = cq->ring->slots;
 	unsigned long flags;
 	int taken = 0;
 
@@ -518,7 +546,7 @@ int rrdma_poll_cq(struct ib_cq *ib, int count, struct ib_wc *wc)
 	while (taken < count) {
 		struct rrdma_work *work;
 
-		if (rrdma_poll_ring(cq, &wc[taken])) {
+		if (rrdma_poll_ring(cq, &wc[taken], &tries)) {
 			taken++;
 			continue;
 		}

@@ -249,7 +249,7 @@ int rrdma_modify_srq(struct ib_srq *ib, struct ib_srq_attr *attr, enum ib_srq_at
 	srq->limit = attr->srq_limit;
 	request.limit = attr->srq_limit;
 	if (srq->object.told)
-		rrdma_tell(srq->object.dev, &request);
+		rrdma_tell_latest(srq->object.dev, &request);
 	return 0;
 }
 
@@ -364,8 +364,11 @@ static void rrdma_drop_queues(struct rrdma_qp *qp)
 static struct rrdma_queue_form rrdma_cq_form(struct rrdma_cq *cq)
 {
 	struct rrdma_queue_form form = { .handle = cq->object.handle, .ring = rrdma_ring_form(cq->ring) };
+	unsigned long flags;
 
-	cq->object.told = true;
+	spin_lock_irqsave(&cq->lock, flags);
+	cq->object.told = true;		/* the kernel writes no CQE of a program any more */
+	spin_unlock_irqrestore(&cq->lock, flags);
 	return form;
 }
 
@@ -529,6 +532,8 @@ int rrdma_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct 
 		qp->attr.qp_state = attr->qp_state;
 	if (rrdma_ends_work(attr, mask))
 		rrdma_close_fast_of(qp);
+	if ((mask & IB_QP_STATE) && attr->qp_state == IB_QPS_RESET)
+		rrdma_reset_qp(qp);
 	return 0;
 }
 

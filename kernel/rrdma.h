@@ -208,6 +208,7 @@ void rrdma_release(struct rrdma_object *object);
 int rrdma_ask(struct rrdma_dev *dev, struct rrdma_request *request, struct rrdma_reply *reply);
 int rrdma_ask_end(struct rrdma_dev *dev, struct rrdma_request *request);	/* for destructors */
 int rrdma_tell(struct rrdma_dev *dev, const struct rrdma_request *request);
+int rrdma_tell_latest(struct rrdma_dev *dev, const struct rrdma_request *request);	/* in place of an unread one */
 void rrdma_tell_destroyed(struct rrdma_object *object, u32 op);
 void rrdma_ring_doorbell(struct rrdma_qp *qp);
 void rrdma_forget_doorbell(struct rrdma_qp *qp);
@@ -276,6 +277,7 @@ struct rrdma_work *rrdma_take_work(struct rrdma_queue *queue);
 void rrdma_finish_work(struct rrdma_work *work, struct rrdma_qp *qp, enum ib_wc_status status, struct list_head *done);
 void rrdma_add_done(struct rrdma_cq *cq, struct list_head *done);
 void rrdma_flush_qp(struct rrdma_qp *qp);
+void rrdma_reset_qp(struct rrdma_qp *qp);
 ssize_t rrdma_copy_granted(struct rrdma_dev *dev, u64 place, void *buffer, size_t octets, bool store);
 
 /* memory.c */
