@@ -59,6 +59,12 @@ struct ExplainFacts {
   std::uint8_t peer_fate = kUnknownFate;
   std::uint32_t peer_pid = 0;  // 0: of another user or another PID namespace
   char peer_program[32] = {};
+
+  // What a router or the peer's host answered by ICMP; as link::NetworkReport.
+  enum Report : std::uint8_t { kNoReport, kHopsExceeded, kPortClosed, kUnreachable, kForbidden, kTooLong };
+  std::uint8_t report = kNoReport;
+  wire::Gid reporter;
+  std::uint32_t reported_mtu = 0;
 };
 
 }  // namespace rrdma::host

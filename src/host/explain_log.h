@@ -19,7 +19,7 @@
 namespace rrdma::host {
 
 inline constexpr std::uint32_t kExplainMagic = 0x52524558;  // "RREX"
-inline constexpr std::uint32_t kExplainVersion = 3;
+inline constexpr std::uint32_t kExplainVersion = 4;
 inline constexpr std::array<std::uint32_t, kSeverities> kExplainRecords = {32, 24, 16};
 inline constexpr std::uint32_t kExplainRecordsSum = 32 + 24 + 16;
 inline constexpr std::size_t kExplainFiles = 64;

@@ -265,6 +265,8 @@ bool Transmitter::submit_by_uring() {
   ++counters_.uring_calls;
   if (uring_->send(std::span(messages_).first(send_count_), std::span(sockets_).first(send_count_),
                    std::span(outcomes_).first(send_count_))) {
+    for (std::size_t i = 0; i < send_count_; ++i)
+      reported_ = reported_ || (outcomes_[i] > 0 && !means_no_room(outcomes_[i]));
     return true;
   }
   uring_.reset();
@@ -289,6 +291,11 @@ void Transmitter::submit_by_calls() {
       sent = raw::sendmsg(fd, &messages_[next].msg_hdr, kSendFlags) < 0 ? -1 : 1;
     } else {
       sent = raw::sendmmsg(fd, &messages_[next], static_cast<unsigned>(end - next), kSendFlags);
+    }
+    // An ICMP report about an earlier packet lets one send fail; the second try tells about this one.
+    if (sent < 0 && errno != EINTR && !means_no_room(errno)) {
+      reported_ = true;
+      sent = raw::sendmsg(fd, &messages_[next].msg_hdr, kSendFlags) < 0 ? -1 : 1;
     }
     for (int i = 0; i < sent; ++i) outcomes_[next++] = 0;
     if (sent >= 0 || errno == EINTR) continue;

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "link/udp/route_cache.h"
 #include "link/udp/udp_config.h"
@@ -46,6 +47,8 @@ class Transmitter {
   }
   // The errno of the last dropped frame; 0: none yet.
   [[nodiscard]] int last_error() const { return last_error_; }
+  // Whether a send failed since the last call, which may have been a report of the network (network_reports.h).
+  [[nodiscard]] bool take_reported() { return std::exchange(reported_, false); }
 
  private:
   static constexpr std::size_t kTrainOctets = 65507;
@@ -101,6 +104,7 @@ class Transmitter {
   UdpCounters& counters_;
   bool segments_;
   int last_error_ = 0;
+  bool reported_ = false;
   int train_error_ = 0;  // of the train whose frames are being sent one by one
   std::uint64_t batch_ = 0;
   std::size_t fill_frame_ = 0;  // the frame being read: a fault is attributed to it

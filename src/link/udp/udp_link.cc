@@ -77,6 +77,7 @@ UdpLink::UdpLink(SendPorts ipv4, SendPorts ipv6, const UdpConfig& config)
       ipv6_(std::move(ipv6)),
       config_(config),
       transmitter_(ipv4_, ipv6_, config, counters_),
+      reports_(ipv4_, ipv6_),
       intake_(counters_),
       burst_(kBurstFrames),
       held_(kBurstFrames) {}
@@ -109,6 +110,7 @@ void UdpLink::commit(Frame& frame) {
 
 void UdpLink::flush(Instant now) {
   last_flush_ = now;
+  if (transmitter_.take_reported()) reports_.collect(now);
   if (backlog_count_ != 0) {
     send_backlog();
     return;  // the burst is empty: reserve() failed

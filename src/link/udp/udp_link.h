@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "link/held_frames.h"
 #include "link/link.h"
 #include "link/udp/intake.h"
+#include "link/udp/network_reports.h"
 #include "link/udp/send_ports.h"
 #include "link/udp/transmitter.h"
 #include "link/udp/udp_config.h"
@@ -64,6 +66,11 @@ class UdpLink final : public Link {
   [[nodiscard]] const UdpCounters& tally() const { return counters_; }
   // The errno of the last frame that could not be sent; 0: none.
   [[nodiscard]] int last_error() const { return transmitter_.last_error(); }
+  // What the network answered by ICMP to packets for this address, if it did lately. Costs system calls: for failures.
+  [[nodiscard]] std::optional<NetworkReport> report_about(const wire::Gid& destination, Instant now) {
+    reports_.collect(now);
+    return reports_.about(destination, now);
+  }
 
  private:
   // Retry interval while the socket has no room.
@@ -83,6 +90,7 @@ class UdpLink final : public Link {
   const UdpConfig config_;
   UdpCounters counters_;
   Transmitter transmitter_;
+  NetworkReports reports_;
   Intake intake_;
 
   std::vector<objects::Frame> burst_;

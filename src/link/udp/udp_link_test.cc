@@ -96,6 +96,36 @@ TEST_P(UdpLinkTest, CarriesPacketsOfEveryLength) {
   EXPECT_EQ(b->tally().icrc_solved, 0u) << "a lone packet is expected with identification 0";
 }
 
+// Nothing receives at the third address. The kernel's report about it must not cost a packet to the second.
+// IPv4 only: without a socket, IPv6 drops packets with checksum 0 and says nothing.
+TEST(UdpLinkReports, TellsWhatTheNetworkAnswered) {
+  auto a = open_link(AF_INET, 1);
+  auto b = open_link(AF_INET, 2);
+  const auto memory = random_octets(64);
+  const Path closed = path_between(AF_INET, 1, 3);
+  const Path open = path_between(AF_INET, 1, 2);
+  Instant now{1'000'000'000};
+  EXPECT_FALSE(a->report_about(closed.remote, now));
+  ASSERT_TRUE(send(*a, closed, {.psn = 1, .octets = 8}, memory.data()));
+  a->flush(now);
+  usleep(1000);
+  constexpr std::uint32_t kPackets = 8;
+  for (std::uint32_t psn = 2; psn < 2 + kPackets; ++psn) {
+    ASSERT_TRUE(send(*a, open, {.psn = psn, .octets = 8}, memory.data()));
+    a->flush(now);
+  }
+  Collector collector;
+  collect(*b, collector, kPackets);
+  EXPECT_EQ(collector.packets.size(), kPackets);
+  const auto report = a->report_about(closed.remote, now);
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->kind, NetworkReport::Kind::kPortClosed);
+  EXPECT_EQ(report->reporter, closed.remote);
+  EXPECT_FALSE(a->report_about(open.remote, now));
+  now = now + NetworkReports::kValid + seconds(1);
+  EXPECT_FALSE(a->report_about(closed.remote, now)) << "an old report says nothing about now";
+}
+
 // A poll skips cold sockets for a moment; a thread that sleeps until the next arrival must not.
 TEST_P(UdpLinkTest, LooksAtEverySocketWhenAsked) {
   const int other = family() == AF_INET ? AF_INET6 : AF_INET;

@@ -150,6 +150,28 @@ std::string fate_text(const ExplainFacts& facts) {
                        : "was killed or crashed: its exit handlers did not run");
 }
 
+// "; 10.0.1.1 dropped our packets because their TTL ran out (ICMP time exceeded)"
+std::string report_text(const ExplainFacts& facts) {
+  const std::string from = wire::to_text(facts.reporter);
+  switch (facts.report) {
+    case ExplainFacts::kHopsExceeded:
+      return formatted("; {} dropped our packets because their TTL ran out (ICMP time exceeded): look for a routing "
+                       "loop, and at net.ipv4.ip_default_ttl or a route's hoplimit",
+                       from);
+    case ExplainFacts::kPortClosed:
+      return formatted("; {} answered that nothing receives at its UDP port 4791 (ICMP port unreachable)", from);
+    case ExplainFacts::kUnreachable:
+      return formatted("; {} answered that the peer cannot be reached (ICMP destination unreachable)", from);
+    case ExplainFacts::kForbidden:
+      return formatted("; a firewall at {} refuses our packets (ICMP administratively prohibited)", from);
+    case ExplainFacts::kTooLong:
+      return formatted("; {} dropped packets that are too long: its next link carries {} bytes (ICMP fragmentation "
+                       "needed); use a smaller path_mtu",
+                       from, facts.reported_mtu);
+    default: return "";
+  }
+}
+
 std::uint32_t microseconds_between(Instant from, Instant to) {
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>((to - from).ns / 1000, 0, UINT32_MAX));
 }
@@ -176,6 +198,15 @@ void add_fate(const control::PeerGone& gone, ExplainFacts& facts) {
       gone.fate == control::PeerGone::Fate::kExited ? ExplainFacts::kExited : ExplainFacts::kKilled;
   facts.peer_pid = gone.pid;
   gone.program.copy(facts.peer_program, sizeof facts.peer_program - 1);
+}
+
+void add_report(const link::NetworkReport& report, ExplainFacts& facts) {
+  using Kind = link::NetworkReport::Kind;
+  static_assert(static_cast<int>(Kind::kHopsExceeded) == ExplainFacts::kHopsExceeded &&
+                static_cast<int>(Kind::kTooLong) == ExplainFacts::kTooLong);
+  facts.report = static_cast<std::uint8_t>(report.kind);
+  facts.reporter = report.reporter;
+  facts.reported_mtu = report.mtu;
 }
 
 std::string_view call_of(const FailedRequest& failed) {
@@ -222,17 +253,18 @@ std::string failure_sentence(const ExplainFacts& facts) {
                                   ? formatted("was refused, the peer gets status {}", facts.status)
                                   : formatted("failed with status {} ({})", facts.status,
                                               objects::describe(static_cast<objects::Status>(facts.status)));
-  return formatted("{} {}: {}{}{}{}{}{}{}. {}{}", request_text(facts), verdict, objects::describe(cause),
-                   fate_text(facts), memory_text(facts), answer_text(facts), attempts_text(facts),
+  return formatted("{} {}: {}{}{}{}{}{}{}{}. {}{}", request_text(facts), verdict, objects::describe(cause),
+                   fate_text(facts), report_text(facts), memory_text(facts), answer_text(facts), attempts_text(facts),
                    place_text(facts), progress_text(facts), injected_text(cause, facts.lost),
                    objects::remedy(cause));
 }
 
 void FailureLog::handle_failed(const transport::QueuePair& qp, const FailedRequest& failed,
-                               const objects::MemoryTable& memory, std::uint64_t lost) {
+                               const objects::MemoryTable& memory, const LinkEvidence& evidence) {
   if (first_failures_.contains(qp.qpn.value)) return;
   ExplainFacts facts = facts_of(qp, failed);
-  facts.lost = lost;
+  facts.lost = evidence.lost;
+  if (evidence.report) add_report(*evidence.report, facts);
   if (qp.pd != nullptr) add_memory(memory, *qp.pd, failed, facts);
   if (const auto gone = departures_.find(qp.qpn.value); gone != departures_.end())
     add_fate(gone->second, facts);

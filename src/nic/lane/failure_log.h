@@ -10,6 +10,7 @@
 
 #include "control/messages.h"
 #include "host/explain.h"
+#include "nic/links/link_evidence.h"
 #include "objects/memory.h"
 #include "transport/engine.h"
 
@@ -17,9 +18,8 @@ namespace rrdma::nic {
 
 class FailureLog {
  public:
-  // `lost`: packets that injected faults have dropped in this lane so far.
   void handle_failed(const transport::QueuePair& qp, const transport::FailedRequest& failed,
-                     const objects::MemoryTable& memory, std::uint64_t lost);
+                     const objects::MemoryTable& memory, const LinkEvidence& evidence);
   void handle_flushed(const transport::QueuePair& qp, std::uint32_t sends, std::uint32_t receives);
   // The process that this QP is connected to has ended.
   void handle_peer_gone(const transport::QueuePair& qp, const control::PeerGone& gone);

@@ -71,6 +71,16 @@ TEST(FailureSentence, InjectedLossesAreNamedWhereTheyCanBeTheReason) {
       << "dropped packets draw no NAK";
 }
 
+TEST(FailureSentence, AnswersOfTheNetwork) {
+  ExplainFacts facts = write_that_met(objects::Status::kRetryExceeded, objects::Cause::kPeerSilent);
+  facts.report = ExplainFacts::kHopsExceeded;
+  facts.reporter.octets = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 1, 1};
+  EXPECT_NE(failure_sentence(facts).find(
+                "; 10.9.1.1 dropped our packets because their TTL ran out (ICMP time exceeded)"),
+            std::string::npos)
+      << failure_sentence(facts);
+}
+
 ExplainFacts refused(objects::Cause cause, objects::CompletionOpcode opcode) {
   ExplainFacts facts = write_that_met(objects::Status::kRemoteAccessError, cause);
   facts.kind = ExplainFacts::kRefused;

@@ -133,10 +133,14 @@ class Lane final : private transport::EventSink, private Duty {
   void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
   void on_qp_changed(transport::QueuePair& qp, bool destroyed) override;
   void on_request_failed(transport::QueuePair& qp, const transport::FailedRequest& failed) override {
-    failures_.handle_failed(qp, failed, memory_, links_.lost_to_faults());
+    failures_.handle_failed(qp, failed, memory_, evidence_about(failed));
   }
   void on_requests_flushed(transport::QueuePair& qp, std::uint32_t sends, std::uint32_t receives) override {
     failures_.handle_flushed(qp, sends, receives);
+  }
+
+  [[nodiscard]] LinkEvidence evidence_about(const transport::FailedRequest& failed) {
+    return links_.evidence(failed.peer, failed.cause == objects::Cause::kPeerSilent, failed.at);
   }
 
   Served serve(std::span<const int> arrivals) override { return progress_.serve(arrivals); }

@@ -170,6 +170,12 @@ std::uint64_t LaneLinks::lost_to_faults() const {
   return all.dropped + all.too_long + all.blocked;
 }
 
+LinkEvidence LaneLinks::evidence(const wire::Gid& peer, bool silent, Instant now) {
+  LinkEvidence evidence{.lost = lost_to_faults()};
+  if (silent && udp_ != nullptr) evidence.report = udp_->report_about(peer, now);
+  return evidence;
+}
+
 void LaneLinks::start_capture(OwnedFd socket, std::uint32_t snap_octets) {
   stop_capture();
   live_capture_.start(std::move(socket), {.interface_name = interface_.name, .snap_octets = snap_octets});

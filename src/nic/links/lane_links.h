@@ -20,6 +20,7 @@
 #include "link/shm/shm_link.h"
 #include "link/udp/udp_link.h"
 #include "nic/links/lane_interface.h"
+#include "nic/links/link_evidence.h"
 #include "nic/links/link_switch.h"
 #include "nic/links/live_capture.h"
 #include "nic/links/relay_link.h"
@@ -73,6 +74,8 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   void set_faults(const std::vector<link::FaultScope>& scopes);
   // Packets that injected faults have dropped so far, on all links.
   [[nodiscard]] std::uint64_t lost_to_faults() const;
+  // Why requests to `peer` may have failed. `silent`: nothing came back, so the network is asked.
+  [[nodiscard]] LinkEvidence evidence(const wire::Gid& peer, bool silent, Instant now);
   // On the daemon's order, while the program runs.
   void start_capture(OwnedFd socket, std::uint32_t snap_octets);
   // Destroy the result without the lane's lock: it may wait for the tool.

@@ -96,6 +96,13 @@ Json failure_json(const ExplainFacts& facts, Language language) {
                             {"program", printable(facts.peer_program)},
                             {"fate", facts.peer_fate == ExplainFacts::kExited ? "exited" : "killed"}};
   }
+  if (facts.report != ExplainFacts::kNoReport) {
+    constexpr std::string_view kReports[] = {"",          "ttl_exceeded", "port_closed",
+                                             "unreachable", "forbidden",    "too_long"};
+    json["network_report"] = {{"kind", facts.report < std::size(kReports) ? kReports[facts.report] : "?"},
+                              {"from", wire::to_text(facts.reporter)}};
+    if (facts.reported_mtu != 0) json["network_report"]["mtu"] = facts.reported_mtu;
+  }
   if (facts.syndrome != 0) {
     const wire::Aeth aeth{.syndrome = facts.syndrome};
     json["answer"] = {{"kind", aeth.is_rnr_nak() ? "RNR NAK" : "NAK"}, {"code", aeth.code()}};

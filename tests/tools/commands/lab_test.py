@@ -93,6 +93,27 @@ wait $server && echo rang
 """)
                 self.assertEqual(said.split(), ["pingpong", "rang"], said)
 
+    def test_a_packet_that_dies_of_ttl_is_named(self):
+        """The packets of a running program get TTL 1: the switch, which routes, drops them and says so."""
+        said = script(("star", "--hosts", "2"), """
+rrdma lab run h1 -- ib_send_bw -x 1 -F -D 30 >/dev/null 2>&1 & server=$!
+sleep 1
+rrdma lab run h2 -- ib_send_bw -x 1 -F -D 30 h1 >/dev/null 2>&1 & client=$!
+for try in $(seq 50); do rrdma lab run h2 -- rrdma stat 2>/dev/null | grep -q RTS && break; sleep 0.1; done
+address=$(rrdma lab run h2 -- getent ahostsv4 h1 | head -1 | cut -d' ' -f1)
+gateway=$(rrdma lab run h2 -- ip -4 route get $address | grep -o 'via [^ ]*' | cut -d' ' -f2)
+echo gateway $gateway
+rrdma lab run h2 -- ip route add $address/32 via $gateway hoplimit 1
+for try in $(seq 100); do rrdma lab run h2 -- rrdma explain | grep -q TTL && break; sleep 0.1; done
+rrdma lab run h2 -- rrdma explain | tr -s ' \n' ' '
+echo
+rrdma lab run h2 -- rrdma explain --lang zh | grep -o "TTL 已耗尽"
+kill $server $client 2>/dev/null || true
+""")
+        gateway = re.search(r"gateway (\S+)", said)[1]
+        self.assertIn(f"{gateway} dropped our packets because their TTL ran out (ICMP time exceeded)", said)
+        self.assertIn("TTL 已耗尽", said)
+
     def test_down(self):
         process = start("lab", "star")
         for line in process.stdout:
