@@ -38,7 +38,7 @@ function(rrdma_known_products)
     endif()
   endforeach()
   # For tests of other projects: include(RrdmaTest).
-  install(FILES ${CMAKE_SOURCE_DIR}/cmake/RrdmaTest.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rrdma)
+  install(FILES ${CMAKE_SOURCE_DIR}/cmake/RrdmaTest.cmake ${CMAKE_SOURCE_DIR}/cmake/rrdma_test.sh DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/rrdma)
   install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/README.zh-CN.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(FILES ${CMAKE_SOURCE_DIR}/inspector/LICENSES.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/inspector)
   # The folders in which Wireshark searches for extcap interfaces, plugins and profiles.

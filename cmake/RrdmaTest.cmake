@@ -1,10 +1,13 @@
 # rrdma_add_test(NAME name COMMAND program argument... [DEVICES n] [DEVICE rrdma1:speed=200G ...] [FAULTS
-# plan.toml|fault ...] [PRIVATE]): declares a test that runs with software RDMA devices and injected faults. Needs
-# `rrdma` on the PATH, or RRDMA_COMMAND.
+# plan.toml|fault ...] [PRIVATE] [REPORT folder]): declares a test that runs with software RDMA devices and injected
+# faults. Needs `rrdma` on the PATH, or RRDMA_COMMAND. A test that fails prints what `rrdma explain` and `rrdma stat` say.
+# With REPORT, or RRDMA_REPORT in the environment, its packets are captured, and the inspector's page of a test that
+# failed is left in the folder and attached to the test.
+set(RRDMA_TEST_RUNNER ${CMAKE_CURRENT_LIST_DIR}/rrdma_test.sh)
 function(rrdma_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 ARG "PRIVATE" "NAME;DEVICES" "COMMAND;DEVICE;FAULTS")
+  cmake_parse_arguments(PARSE_ARGV 0 ARG "PRIVATE" "NAME;DEVICES;REPORT" "COMMAND;DEVICE;FAULTS")
   if(NOT ARG_NAME OR NOT ARG_COMMAND)
-    message(FATAL_ERROR "rrdma_add_test(NAME name COMMAND program... [DEVICES n] [FAULTS plan.toml...] [PRIVATE])")
+    message(FATAL_ERROR "rrdma_add_test(NAME name COMMAND program... [DEVICES n] [FAULTS plan.toml...] [PRIVATE] [REPORT folder])")
   endif()
   if(NOT RRDMA_COMMAND)
     find_program(RRDMA_COMMAND rrdma REQUIRED)
@@ -25,5 +28,8 @@ function(rrdma_add_test)
   if(ARG_PRIVATE)
     list(APPEND options --private)
   endif()
-  add_test(NAME ${ARG_NAME} COMMAND ${RRDMA_COMMAND} run ${options} -- ${ARG_COMMAND})
+  if(ARG_REPORT)
+    get_filename_component(ARG_REPORT ${ARG_REPORT} ABSOLUTE BASE_DIR ${CMAKE_CURRENT_BINARY_DIR})
+  endif()
+  add_test(NAME ${ARG_NAME} COMMAND sh ${RRDMA_TEST_RUNNER} "${ARG_REPORT}" ${ARG_NAME} ${RRDMA_COMMAND} ${options} -- ${ARG_COMMAND})
 endfunction()

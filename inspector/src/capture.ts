@@ -12,21 +12,24 @@ export const Mark = {
 export const problem = Mark.repeat | Mark.nak | Mark.rnr | Mark.lost | Mark.bad | Mark.remark | Mark.gap;
 
 export interface End {
-  address: string; qp: number | null;
+  address: string; qp: number | null; owner: string;
   packets: number; octets: number; messages: number; repeats: number; naks: number; rnr: number; lost: number; missing: number;
 }
 export interface Connection { transport: string; a: End; b: End; mtu: number; bad: number; congestion: number }
 export interface Handshake { a: string; b: string; qps: (number | null)[]; connection: number | null; packets: number[] }
 export interface Finding {
   kind: string; grave: boolean; name: string; title: Bilingual; meaning: Bilingual; causes: Bilingual[]; checks: Bilingual[];
+  exact?: Bilingual[];  // what the programs themselves wrote into the capture
   connection: number | null; count: number; packets: number[];
 }
 export interface FileNote { name: string; packets: number; foreign: number; left_out: number; offset_ns: number; fault: string }
 // An event that is no packet: an injected fault at a port, a queue pair or a call. Uses the time base of packets.
 export interface CaptureEvent { time: number; text: string }
+export interface RpcCall { connection: number; call: number; method: string; status: string; asked: number; answered: number | null; octets: [number, number]; items: number }
 interface Header {
   files: FileNote[]; first_ns: string; packets: number; truncated: boolean; opcodes: string[]; cm_messages: Record<string, string>;
   remarks: Record<string, string>; events: CaptureEvent[]; connections: Connection[]; handshakes: Handshake[]; findings: Finding[];
+  repairs: [lost: number, repair: number | null, by: number, delayed: number][]; rpc: RpcCall[];
   columns: { name: string; type: string; offset: number; count: number }[];
 }
 
@@ -49,6 +52,8 @@ export class Capture {
   readonly opcode: Uint8Array;
   readonly syndrome: Uint8Array;
   readonly cm: Uint8Array;
+  relativePsns = true;
+  private readonly bases: Uint32Array;  // the first PSN that each side of each connection requested with
   private readonly order: Uint32Array;  // packets by connection, sorted by time within each
   private readonly start: Uint32Array;
 
@@ -76,6 +81,20 @@ export class Capture {
     this.syndrome = new Uint8Array(...place("syndrome"));
     this.cm = new Uint8Array(...place("cm"));
     [this.order, this.start] = this.sortByConnection();
+    this.bases = new Uint32Array(2 * this.header.connections.length).fill(none);
+    for (let i = 0; i < this.time.length; ++i) {
+      const at = 2 * this.connection[i]! + (this.marks[i]! & Mark.fromB ? 1 : 0);
+      if (this.connection[i] !== none && this.marks[i]! & Mark.request && this.bases[at] === none) this.bases[at] = this.psn[i]!;
+    }
+  }
+
+  // "+5": relative to the first request of the side that chose the number. Answers use the numbers of the other side.
+  psnText(i: number): string {
+    const fromB = (this.marks[i]! & Mark.fromB) !== 0, asks = (this.marks[i]! & Mark.request) !== 0;
+    const base = this.connection[i] === none ? none : this.bases[2 * this.connection[i]! + (fromB === asks ? 1 : 0)]!;
+    if (!this.relativePsns || base === none) return String(this.psn[i]);
+    const ahead = (this.psn[i]! - base) & 0xffffff;
+    return ahead < 0x800000 ? `+${ahead}` : `−${0x1000000 - ahead}`;
   }
 
   private sortByConnection(): [Uint32Array, Uint32Array] {

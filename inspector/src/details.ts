@@ -2,6 +2,8 @@
 import { Mark, none, type Capture, type Details, type Field } from "./capture";
 import { h, replace } from "./dom";
 import { duration, octets } from "./format";
+import { fieldText } from "./field_text";
+import { Repairs } from "./repairs";
 import { t } from "./text";
 
 // The clause that defines each header. The IBTA volumes are free after registration; RFCs are linked directly.
@@ -39,7 +41,7 @@ export class DetailsPanel {
   private wanted = -1;
   private closed = new Set<string>(["ethernet", "ipv4", "ipv6", "udp"]);
 
-  constructor(private readonly capture: Capture, private readonly source: DetailsSource) { this.clear(); }
+  constructor(private readonly capture: Capture, private readonly source: DetailsSource, private readonly repairs: Repairs) { this.clear(); }
 
   clear(): void {
     this.wanted = -1;
@@ -55,7 +57,7 @@ export class DetailsPanel {
     const details = await this.source.fetch(i).catch(() => null);
     if (this.wanted !== i) return;
     if (!details) { replace(body, h("p", { class: "hint" }, t("no_details"))); return; }
-    replace(body, details.reason ? h("p", { class: "reason" }, details.reason) : null,
+    replace(body, details.reason ? h("p", { class: "reason" }, fieldText(details.reason)) : null,
       ...details.fields.map((field) => this.group(field, details.strings)), details.payload ? this.payload(details.payload, i) : null);
   }
 
@@ -76,8 +78,16 @@ export class DetailsPanel {
       h("p", { class: "when" }, h("b", { title: c.clock(i) }, duration(c.time[i]! - c.firstOf(i), 7)), Number.isNaN(travel) ? "" : ` · ${t("traveled", duration(travel))}`, c.octets[i] ? ` · ${octets(c.octets[i]!)}` : ""),
       from && to ? h("p", { class: "way" }, h("code", {}, `${from.address} ${from.qp === null ? "" : "qp 0x" + from.qp.toString(16)}`), " → ", h("code", {}, `${to.address} ${to.qp === null ? "" : "qp 0x" + to.qp.toString(16)}`)) : null,
       h("div", { class: "chips" }, ...chips.filter(([on]) => on).map(([, text, kind]) => h("span", { class: `badge ${kind}` }, text))),
+      ...this.costs(i),
       partner === none ? null : h("button", { class: "link", onclick: () => this.onGoTo(partner) },
         t(marks & Mark.request ? "answer" : "request", c.number[partner]!), ` (${c.label(partner)}, ${t("after", duration(Math.abs(c.time[partner]! - c.time[i]!)))})`));
+  }
+
+  // The cost of a loss, and the loss that a repeat repaired.
+  private costs(i: number): (HTMLElement | null)[] {
+    const lost = this.repairs.of(i), repairs = this.repairs.by(i);
+    return [lost ? h("p", { class: "cost", "data-cost": "lost" }, Repairs.text(lost), " ", lost.repair === null ? null : h("button", { class: "link", onclick: () => this.onGoTo(lost.repair!) }, t("show_repair", this.capture.number[lost.repair]!))) : null,
+      repairs ? h("p", { class: "cost", "data-cost": "repair" }, t("repairs_packet"), " ", h("button", { class: "link", onclick: () => this.onGoTo(repairs.lost) }, `${t("packet")} ${this.capture.number[repairs.lost]}`), ` · ${Repairs.text(repairs)}`) : null];
   }
 
   private group(field: Field, strings: string[]): HTMLElement {
@@ -85,8 +95,8 @@ export class DetailsPanel {
     if (!children) return this.row(field, strings);
     const clause = clauses[name];
     const box = h("details", { open: !this.closed.has(name) },
-      h("summary", {}, h("b", {}, strings[label] ?? ""), h("span", {}, text)),
-      h("p", { class: "meaning" }, strings[meaning] ?? "", clause ? h("a", { href: clause[1], target: "_blank", rel: "noreferrer noopener" }, `${t("clause")}: ${clause[0]}`) : null),
+      h("summary", {}, h("b", {}, fieldText(strings[label] ?? "")), h("span", {}, text)),
+      h("p", { class: "meaning" }, fieldText(strings[meaning] ?? ""), clause ? h("a", { href: clause[1], target: "_blank", rel: "noreferrer noopener" }, `${t("clause")}: ${clause[0]}`) : null),
       h("div", { class: "rows" }, ...children.map((child) => this.group(child, strings))));
     box.addEventListener("toggle", () => { if (box.open) this.closed.delete(name); else this.closed.add(name); });
     return box;
@@ -94,8 +104,8 @@ export class DetailsPanel {
 
   private row([label, text, meaning, key]: Field, strings: string[]): HTMLElement {
     const clause = clauses[strings[key] ?? ""];
-    return h("div", { class: "field" }, h("span", { class: "label" }, strings[label] ?? ""), h("code", {}, text),
-      strings[meaning] ? h("p", {}, strings[meaning]!, clause ? h("a", { href: clause[1], target: "_blank", rel: "noreferrer noopener" }, clause[0]) : null) : null);
+    return h("div", { class: "field" }, h("span", { class: "label" }, fieldText(strings[label] ?? "")), h("code", {}, text),
+      strings[meaning] ? h("p", {}, fieldText(strings[meaning]!), clause ? h("a", { href: clause[1], target: "_blank", rel: "noreferrer noopener" }, clause[0]) : null) : null);
   }
 
   private payload(hex: string, i: number): HTMLElement {

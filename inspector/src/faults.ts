@@ -29,6 +29,13 @@ export class FaultPanel {
       h("button", { class: "icon", title: t("clear_fault"), "aria-label": t("clear_fault"), onclick: () => void this.order(`clear ${fault.number}`) }, "✕"))));
   }
 
+  // Puts words into the form; the reader may change them before they are set.
+  propose(words: string): void {
+    this.words.value = words;
+    this.words.scrollIntoView({ block: "center" });
+    this.words.focus();
+  }
+
   private build(): void {
     this.words.placeholder = t("fault_words");
     replace(this.element, h("h2", {}, t("faults_on_purpose")), h("div", { class: "searchbox" }, this.words, h("button", { class: "chip", onclick: () => void this.set() }, t("set_fault"))),

@@ -4,6 +4,7 @@
 import { Mark, none, type Selection } from "./capture";
 import { palette, Surface, type Palette } from "./dom";
 import { count, duration, niceStep, octets, timeAt } from "./format";
+import type { Repairs } from "./repairs";
 import { currentLanguage } from "./text";
 
 export interface EndNames { a: [string, string]; b: [string, string] }
@@ -19,6 +20,8 @@ export class Ladder {
   readonly surface: Surface;
   mode: Mode = "steps";
   selected = -1;  // place in the selection
+  repairs: Repairs | null = null;
+  calls: Map<number, string> | null = null;  // of rrdma::rpc, by packet
   shownUntil = Infinity;  // during playback, later places are hidden
   onSelect: (place: number) => void = () => {};
   onView: () => void = () => {};
@@ -259,11 +262,13 @@ export class Ladder {
     const { capture } = this.selection!, marks = capture.marks[i]!;
     const symbol = (marks & Mark.lost ? "✕ " : "") + (marks & Mark.repeat ? "↻ " : "") + (marks & (Mark.nak | Mark.rnr) ? "⊘ " : "");
     const size = capture.octets[i]! && !capture.cm[i] ? ` · ${octets(capture.octets[i]!)}` : "";
-    const name = symbol + capture.label(i);
-    const psn = capture.connection[i] === none ? "" : `  ${capture.cm[i] ? "" : "psn " + capture.psn[i]}`;
+    const call = this.calls?.get(i), repair = this.repairs?.label(i) ?? "";
+    const name = symbol + capture.label(i) + (call ? ` ${call}` : "");
+    const psn = capture.connection[i] === none ? "" : `  ${capture.cm[i] ? "" : "psn " + capture.psnText(i)}`;
     const room = x.b - x.a;
     c.font = `${strong || marks & (Mark.nak | Mark.rnr | Mark.lost) ? "600 " : ""}12px ${p.mono}`;
-    let text = name + psn + size;
+    const rest = psn + size + repair;
+    let text = name + rest;
     let width = c.measureText(text).width;
     if (width > room - 40) { text = name; width = c.measureText(text).width; }
     const left = fromB ? x.b - 22 - width : x.a + 22;
@@ -276,7 +281,7 @@ export class Ladder {
     c.fillStyle = this.colour(p, marks, capture.cm[i]!);
     c.textAlign = "left";
     c.fillText(name, left, at);
-    if (text !== name) { c.fillStyle = strong ? p.ink : p.faint; const past = c.measureText(name).width; c.font = `12px ${p.mono}`; c.fillText(psn + size, left + past, at); }
+    if (text !== name) { c.fillStyle = strong ? p.ink : p.faint; const past = c.measureText(name).width; c.font = `12px ${p.mono}`; c.fillText(rest, left + past, at); }
   }
 
   private head(c: CanvasRenderingContext2D, x: number, y: number, angle: number, size: number): void {
@@ -492,7 +497,7 @@ export class Ladder {
     const s = this.selection!, { capture } = s, i = s.packets[place]!, marks = capture.marks[i]!;
     const [from, to] = marks & Mark.fromB ? [this.names.b[0], this.names.a[0]] : [this.names.a[0], this.names.b[0]];
     return currentLanguage() === "zh"
-      ? `第 ${count(place + 1)} 个，共 ${count(s.size)} 个：${from} 发给 ${to}：${capture.label(i)}，psn ${capture.psn[i]}`
-      : `${count(place + 1)} of ${count(s.size)}: ${from} to ${to}: ${capture.label(i)}, psn ${capture.psn[i]}`;
+      ? `第 ${count(place + 1)} 个，共 ${count(s.size)} 个：${from} 发给 ${to}：${capture.label(i)}，psn ${capture.psnText(i)}`
+      : `${count(place + 1)} of ${count(s.size)}: ${from} to ${to}: ${capture.label(i)}, psn ${capture.psnText(i)}`;
   }
 }

@@ -1,6 +1,6 @@
 // The running programs: a map of them, a table of their queue pairs, one queue pair, and errors with the text of
 // `rrdma explain`. Snapshots come four times a second as server-sent events.
-import { append, forgetPalette, h, replace, setAttribute, setText } from "./dom";
+import { append, forgetPalette, h, replace, setAttribute, setText, svg } from "./dom";
 import { FaultPanel } from "./faults";
 import { count, octets, qp as qpText, shortCount } from "./format";
 import { isInjection, Memory, nameOf, rateOf, type Explained, type Look, type Said, type Watched } from "./looks";
@@ -47,6 +47,7 @@ export class LivePage {
   private readonly map = new ProgramMap();
   private readonly table = h("div", { class: "pairs" });
   private readonly errors = h("div", { class: "errors" });
+  private readonly legend = h("div", { class: "legend live-legend" });
   private readonly pair = new PairPanel();
   private readonly faults = new FaultPanel();
   private readonly head = h("header", { class: "bar" });
@@ -68,7 +69,8 @@ export class LivePage {
     this.search.addEventListener("input", () => this.fillTable());
     this.map.onProgram = (pid) => { this.search.value = String(pid); this.fillTable(); };
     this.map.onPair = (key) => this.choose(key);
-    replace(root, this.head, h("section", { class: "live-main" }, this.map.element, h("div", { class: "searchbox" }, this.search), this.table), h("aside", { class: "live-side" }, this.errors, this.faults.element, this.pair.element));
+    this.pair.onInject = (words) => this.faults.propose(words);
+    replace(root, this.head, h("section", { class: "live-main" }, this.map.element, this.legend, h("div", { class: "searchbox" }, this.search), this.table), h("aside", { class: "live-side" }, this.errors, this.faults.element, this.pair.element));
     document.addEventListener("keydown", (event) => this.key(event));
     window.addEventListener("resize", () => { if (this.last) this.show(this.last); });
     this.build();
@@ -110,9 +112,18 @@ export class LivePage {
     if (shape === this.shownHead) return;
     this.shownHead = shape;
     this.search.placeholder = t("search_pairs");
+    this.buildLegend();
     replace(this.head, h("h1", {}, h("span", { class: "logo", "aria-hidden": "true" }), "RRDMA ", h("span", {}, t("title"))),
       h("div", { class: "tabs" }, h("span", { class: `pulse ${this.lost ? "off" : ""}` }), h("span", { class: "live-word" }, this.lost ? t("connection_lost") : look?.problem ?? t("live")), amount("programs", processes.length), amount("queue_pairs", pairs)),
       h("div", { class: "tools" }, h("button", { class: "icon text", title: "English / 中文", onclick: () => this.language() }, currentLanguage() === "zh" ? "EN" : "中"), h("button", { class: "icon text", title: t("theme"), "aria-label": t("theme"), onclick: () => this.theme() }, "◐")));
+  }
+
+  // The signs of the map.
+  private buildLegend(): void {
+    const line = (kind: string, word: Word) => h("span", { class: "key" }, svg("svg", { class: `edge ${kind}`, viewBox: "0 0 26 10", width: 26, height: 10 }, svg("path", { d: "M1 5h24", class: "wire", "stroke-width": 4 })), t(word));
+    const dot = (state: string, word: Word) => h("span", { class: "key" }, svg("svg", { class: `dot ${state}`, viewBox: "-6 -6 12 12", width: 12, height: 12 }, svg("circle", { r: 4.4 })), t(word));
+    replace(this.legend, line("udp", "legend_udp"), line("shm", "legend_shm"), line("trouble", "legend_trouble"), line("failed", "legend_failed"),
+      dot("RTS", "legend_ready"), dot("RTR", "legend_receiving"), dot("INIT", "legend_other"), dot("ERR", "legend_error"), h("span", { class: "key" }, h("i", { class: "swatch there" }), t("legend_queue")), h("span", { class: "key rnr" }, h("i", {}, "⚡"), t("faults_on_purpose")));
   }
 
   private take(look: Look): void {
@@ -132,7 +143,7 @@ export class LivePage {
   }
   private showPair(): void {
     const one = this.memory.watched.get(this.chosen) ?? null;
-    this.pair.show(one, one ? this.memory.injectionsOf(one.pid) : []);
+    this.pair.show(one, one ? this.memory.injectionsOf(one.pid) : [], this.last?.captures);
   }
 
   private choose(key: string): void {

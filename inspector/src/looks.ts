@@ -19,7 +19,8 @@ export interface Said {
 }
 export interface Explained { pid: number; program: string; running: boolean; sentences: Said[] }
 export interface SetFault { number: number; fault: string; injected: number }
-export interface Look { time_ns: string; problem?: string; faults?: SetFault[]; stat: { processes: Process[] }; explained: { en: Explained[]; zh: Explained[] } }
+export interface Captured { number: number; pid: number; state: "running" | "ready" | "failed" }
+export interface Look { time_ns: string; problem?: string; faults?: SetFault[]; captures?: Captured[]; stat: { processes: Process[] }; explained: { en: Explained[]; zh: Explained[] } }
 
 export const historyMax = 480;  // two minutes
 const remembered = 3000;        // queue pairs

@@ -1,5 +1,6 @@
 // The inspector: assembles the parts. Data comes from the server that `rrdma inspect` runs or, in a report, from the
 // page itself.
+import { callLabels, callsView } from "./calls";
 import { Capture, none, Selection, type Details } from "./capture";
 import { LatencyView, SequenceView } from "./charts";
 import { DetailsPanel, type DetailsSource } from "./details";
@@ -10,11 +11,12 @@ import { LivePage } from "./live";
 import { Overview } from "./overview";
 import { ConnectionList, endName, handshakeList, problemsView } from "./panels";
 import { Player } from "./play";
+import { Repairs } from "./repairs";
 import { currentLanguage, keys, of, setLanguage, t, type Language, type Word } from "./text";
 
-type Tab = "ladder" | "sequence" | "latency" | "problems" | "handshakes";
+type Tab = "ladder" | "sequence" | "latency" | "problems" | "handshakes" | "calls";
 const roomy = 1180;  // keep in sync with style.css
-const tabs: Tab[] = ["ladder", "sequence", "latency", "problems", "handshakes"];
+const tabs: Tab[] = ["ladder", "sequence", "latency", "problems", "handshakes", "calls"];
 
 async function unpack(element: HTMLElement): Promise<ArrayBuffer> {
   const packed = Uint8Array.from(atob(element.textContent!.trim()), (c) => c.charCodeAt(0));
@@ -49,6 +51,7 @@ class App {
   private readonly sequence = new SequenceView();
   private readonly list: ConnectionList;
   private readonly details: DetailsPanel;
+  private readonly repairs: Repairs;
   private readonly main = h("main", {});
   private readonly bar = h("header", { class: "bar" });
   private readonly status = h("div", { class: "status", role: "status", "aria-live": "polite" });
@@ -61,7 +64,10 @@ class App {
 
   constructor(private readonly capture: Capture, source: DetailsSource, private readonly root: HTMLElement) {
     this.list = new ConnectionList(capture);
-    this.details = new DetailsPanel(capture, source);
+    this.repairs = new Repairs(capture);
+    this.details = new DetailsPanel(capture, source, this.repairs);
+    this.ladder.repairs = this.repairs;
+    this.ladder.calls = callLabels(capture);
     this.player = new Player(capture, source);
     this.list.onChoose = (connection) => { this.chooseConnection(connection); this.root.classList.remove("menu"); };
     this.list.onPacket = (packet) => { this.goTo(packet); this.root.classList.remove("menu"); };
@@ -91,15 +97,18 @@ class App {
     window.addEventListener("hashchange", () => this.followLink());
   }
 
-  // #packet=17 leads to packet 17. Choosing a packet sets it, so that the address of the page can be passed on.
+  // #qp=0x11 leads to the connection of that queue pair, #packet=17 to packet 17. Choosing a packet sets it, so that the address of the page can be passed on.
   private followLink(): void {
+    const pair = /^#qp=(0x[0-9a-f]+|\d+)$/.exec(location.hash)?.[1];
+    const connection = pair ? this.capture.header.connections.findIndex((c) => c.a.qp === Number(pair) || c.b.qp === Number(pair)) : -1;
+    if (connection >= 0) this.chooseConnection(connection);
     const number = Number(/^#packet=(\d+)$/.exec(location.hash)?.[1] ?? 0);
     if (number >= 1 && number <= this.capture.size && this.ladder.selectedPacket !== number - 1) this.goTo(number - 1);
   }
 
   private build(): void {
     const c = this.capture.header;
-    const amount: Partial<Record<Tab, number>> = { problems: c.findings.length, handshakes: c.handshakes.length };
+    const amount: Partial<Record<Tab, number>> = { problems: c.findings.length, handshakes: c.handshakes.length, calls: c.rpc.length };
     const tool = (word: Word, path: string, action: () => void) => h("button", { class: "icon", title: t(word), "aria-label": t(word), onclick: action }, icon(path));
     replace(this.bar,
       h("button", { class: "icon menu-button", title: t("menu"), "aria-label": t("menu"), onclick: () => this.root.classList.toggle("menu") }, icon("M3 5h14M3 10h14M3 15h14")),
@@ -115,7 +124,7 @@ class App {
     const c = this.capture.header.connections[connection]!;
     this.list.choose(connection);
     this.present(new Selection(this.capture, this.capture.packetsOf(connection)), { a: endName(c.a), b: endName(c.b) });
-    if (this.tab === "problems" || this.tab === "handshakes") this.openTab("ladder");
+    if (["problems", "handshakes", "calls"].includes(this.tab)) this.openTab("ladder");
     else this.openTab(this.tab);
   }
 
@@ -134,6 +143,7 @@ class App {
     this.root.dataset.tab = tab;
     this.build();
     this.root.dataset.tab = tab;
+    this.bar.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     if (leavesHandshakes && this.connection >= 0 && this.handshake >= 0) {
       this.handshake = -1;
       const c = this.capture.header.connections[this.connection]!;
@@ -142,7 +152,8 @@ class App {
     if (tab === "ladder") replace(this.main, this.overview.surface.canvas, this.ladderTools(), this.ladder.surface.canvas, this.player.element);
     if (tab === "sequence" && this.selection) { this.sequence.show(this.selection, this.names); replace(this.main, this.sequence.element); }
     if (tab === "latency" && this.selection) { this.latency.show(this.selection, this.names); replace(this.main, this.latency.element); }
-    if (tab === "problems") replace(this.main, problemsView(this.capture, (packet) => this.goTo(packet)));
+    if (tab === "problems") replace(this.main, problemsView(this.capture, this.repairs, (packet) => this.goTo(packet)));
+    if (tab === "calls") replace(this.main, callsView(this.capture, (packet) => this.goTo(packet)));
     if (tab === "handshakes") this.openHandshakes();
   }
 
@@ -152,7 +163,9 @@ class App {
     const choose = (at: number) => {
       this.handshake = at;
       const one = all[at]!;
-      this.present(new Selection(this.capture, Uint32Array.from(one.packets)), { a: [one.a, "QP 1 · active"], b: [one.b, "QP 1 · passive"] });
+      const made = one.connection === null ? null : this.capture.header.connections[one.connection]!;
+      const owner = (qpn: number | null | undefined, address: string) => { const end = made && [made.a, made.b].find((e) => e.qp === qpn && e.owner); return end ? endName(end)[0] : address; };
+      this.present(new Selection(this.capture, Uint32Array.from(one.packets)), { a: [owner(one.qps[0], one.a), `${one.a} · QP 1`], b: [owner(one.qps[1], one.b), `${one.b} · QP 1`] });
       replace(this.main, h("div", { class: "split" }, handshakeList(this.capture, at, choose), h("div", { class: "column" }, this.ladderTools(), this.ladder.surface.canvas, this.player.element)));
       requestAnimationFrame(() => this.ladder.home());
     };
@@ -167,7 +180,13 @@ class App {
     return h("div", { class: "toolbar" }, h("div", { class: "segmented" }, mode("steps", "by_step"), mode("time", "by_time")),
       tool("zoom_out", "M4 10h12", () => this.ladder.zoom(1 / 1.6)), tool("zoom_in", "M4 10h12M10 4v12", () => this.ladder.zoom(1.6)), tool("fit", "M7 3H3v4M13 3h4v4M7 17H3v-4M13 17h4v-4", () => this.ladder.fit(), "fit"),
       tool("previous_problem", "M5 12l5-5 5 5", () => this.problem(-1)), tool("next_problem", "M5 8l5 5 5-5", () => this.problem(1), "next-problem"),
-      tool(this.player.playing ? "pause" : "play", this.player.playing ? "M7 4v12M13 4v12" : "M6 4l10 6-10 6z", () => this.togglePlay(), "play"), h("div", { class: "legend" }, ...legend));
+      tool(this.player.playing ? "pause" : "play", this.player.playing ? "M7 4v12M13 4v12" : "M6 4l10 6-10 6z", () => this.togglePlay(), "play"), h("button", { class: "chip psns", "aria-pressed": this.capture.relativePsns ? "true" : "false", title: t("relative_psns"), onclick: () => this.toggleRelative() }, "psn +0"), h("div", { class: "legend" }, ...legend));
+  }
+  private toggleRelative(): void {
+    this.capture.relativePsns = !this.capture.relativePsns;
+    this.list.build();
+    this.ladder.surface.redraw();
+    this.refreshTools();
   }
   private refreshTools(): void { this.main.querySelector(".toolbar")?.replaceWith(this.ladderTools()); }
 
@@ -246,7 +265,7 @@ class App {
       PageDown: () => this.ladder.pan(0.9), PageUp: () => this.ladder.pan(-0.9),
       Home: () => this.ladder.reveal(0), End: () => this.ladder.reveal((s?.size ?? 1) - 1),
       "+": () => this.ladder.zoom(1.6), "=": () => this.ladder.zoom(1.6), "-": () => this.ladder.zoom(1 / 1.6), "0": () => this.ladder.fit(),
-      n: () => this.problem(1), p: () => this.problem(-1), s: () => this.setMode(this.ladder.mode === "steps" ? "time" : "steps"), " ": () => this.togglePlay(),
+      n: () => this.problem(1), p: () => this.problem(-1), r: () => this.toggleRelative(), s: () => this.setMode(this.ladder.mode === "steps" ? "time" : "steps"), " ": () => this.togglePlay(),
       g: () => { if (at >= 0) { const partner = this.capture.partner[s!.packets[at]!]!; if (partner !== none) this.goTo(partner); } },
       Escape: () => this.details.onClose(),
     };

@@ -1,7 +1,7 @@
 // One live queue pair: the states that it passed, the levels of its queues and window, rates and round-trip times.
 import { h, palette, replace, setAttribute, setText, Surface, svg } from "./dom";
 import { count, duration, octets, qp as qpText, trim } from "./format";
-import { historyMax, nameOf, type Levels, type QueuePair, type Watched } from "./looks";
+import { historyMax, nameOf, type Captured, type Levels, type QueuePair, type Watched } from "./looks";
 import { currentLanguage, t, type Word } from "./text";
 
 const places: Record<string, [number, number]> = { RESET: [46, 30], INIT: [152, 30], RTR: [258, 30], RTS: [364, 30], SQD: [364, 106], SQE: [258, 106], ERR: [99, 106] };
@@ -18,12 +18,16 @@ export class PairPanel {
   private levels: LevelsView | null = null;
   private counters: CountersView | null = null;
 
+  private captures: Captured[] | undefined;
+  onInject: (words: string) => void = () => {};
+
   redraw(): void { this.rates.redraw(); this.trips.redraw(); }
 
-  show(one: Watched | null, injections: number[] = []): void {
+  show(one: Watched | null, injections: number[] = [], captures?: Captured[]): void {
     this.one = one;
+    this.captures = captures;
     this.injections = injections;
-    const shape = one ? JSON.stringify([one.key, one.gone, one.states.length, one.now.state, one.now.link, Boolean(one.now.levels), one.roundTrip.some((ns) => ns > 0), currentLanguage()]) : "";
+    const shape = one ? JSON.stringify([one.key, one.gone, one.states.length, one.now.state, one.now.link, Boolean(one.now.levels), one.roundTrip.some((ns) => ns > 0), currentLanguage(), captures?.filter((capture) => capture.pid === one.pid)]) : "";
     if (shape !== this.shape || !one) { this.shape = shape; this.build(one); }
     if (!one) return;
     this.levels?.update(one.now.levels!);
@@ -39,10 +43,28 @@ export class PairPanel {
     this.counters = new CountersView();
     replace(this.element,
       h("h2", {}, `QP ${qpText(now.qpn)} `, h("small", {}, `${now.type} · MTU ${now.path_mtu} · ${now.link} · ${nameOf(one.program)} ${one.pid}`)),
+      one.gone ? null : this.actions(one),
       this.diagram(one),
       h("ol", { class: "history" }, ...one.states.slice(-8).map((s) => h("li", { title: t(s.at === null ? "passed_before" : "seen") }, h("code", {}, s.state), " ", h("small", {}, clock(s.at)))), one.gone ? h("li", {}, t("ended")) : null),
       this.levels?.element ?? null,
       h("h3", {}, t("payload_rate")), this.rates.canvas, measured ? h("h3", {}, t("round_trip")) : null, measured ? this.trips.canvas : null, this.counters.element);
+  }
+
+  // Captures a few seconds of this program and shows the packets of this queue pair, or injects faults into it.
+  private actions(one: Watched): HTMLElement {
+    const { qpn, peer } = one.now, hex = `0x${qpn.toString(16)}`, fault = `net=drop=5% pid=${one.pid}${peer ? ` peer=${peer}` : ""}`;
+    if (!this.captures) return h("p", { class: "by-hand" }, t("capture_by_command"), " ", h("code", {}, `rrdma capture --pid ${one.pid} ${hex}.pcapng`), " ", h("code", {}, `rrdma fault set ${fault}`));
+    const mine = this.captures.filter((capture) => capture.pid === one.pid), last = mine[mine.length - 1];
+    const problem = h("span", { class: "reason" });
+    const begin = async () => {
+      const answer = await fetch("fault", { method: "POST", body: `capture ${one.pid}` }).then((one) => one.json() as Promise<{ done: boolean; text: string }>).catch((error) => ({ done: false, text: String(error) }));
+      if (!answer.done) setText(problem, t("capture_failed", answer.text));
+    };
+    return h("div", { class: "actions" },
+      last?.state === "running" ? h("span", { class: "hint" }, t("capturing", 3)) : h("button", { class: "chip capture", onclick: () => void begin() }, `⏺ ${t("capture_here")}`),
+      h("button", { class: "chip inject", onclick: () => this.onInject(fault) }, `⚡ ${t("inject_here")}`),
+      last?.state === "ready" ? h("a", { class: "captured", href: `captured/${last.number}#qp=${hex}`, target: "_blank", rel: "noopener" }, t("open_capture")) : null,
+      last?.state === "failed" ? h("span", { class: "reason" }, t("capture_failed", "")) : null, problem);
   }
 
   private diagram(one: Watched): SVGElement {

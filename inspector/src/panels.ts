@@ -3,12 +3,17 @@ import { type Capture, type Connection, type End, type Finding, type Handshake }
 import { h, icon, replace, svg } from "./dom";
 import { findPackets, isFilter, parseFilter } from "./filter";
 import { count, duration, octets, qp, shortCount } from "./format";
+import type { Repairs } from "./repairs";
 import { of, t } from "./text";
 
 const shownMax = 300;
 
 const sum = (c: Connection, of: (end: End) => number) => of(c.a) + of(c.b);
-export const endName = (end: End): [string, string] => [end.address, end.qp === 1 ? "QP 1 (CM)" : `QP ${qp(end.qp)}`];
+// The program and its queue pair, if the capture names the program; otherwise the address.
+export const endName = (end: End): [string, string] => {
+  const pair = end.qp === 1 ? "QP 1 (CM)" : `QP ${qp(end.qp)}`;
+  return end.owner ? [end.owner.replace(", process ", " "), `${end.address} · ${pair}`] : [end.address, pair];
+};
 
 export class ConnectionList {
   readonly element = h("nav", { class: "sidebar", "aria-label": "connections" });
@@ -53,7 +58,7 @@ export class ConnectionList {
     return this.order.filter((i) => {
       const c = this.capture.header.connections[i]!;
       const flags = [sum(c, (e) => e.naks) ? "nak" : "", sum(c, (e) => e.rnr) ? "rnr" : "", sum(c, (e) => e.repeats) ? "repeat" : "", sum(c, (e) => e.lost + e.missing) ? "lost loss" : "", c.bad ? "bad" : "", c.a.qp === 1 ? "cm" : ""];
-      const text = [c.transport, c.a.address, c.b.address, qp(c.a.qp), qp(c.b.qp), c.a.qp, c.b.qp, ...flags].join(" ").toLowerCase();
+      const text = [c.transport, c.a.address, c.b.address, qp(c.a.qp), qp(c.b.qp), c.a.qp, c.b.qp, c.a.owner, c.b.owner, ...flags].join(" ").toLowerCase();
       return terms.every((term) => text.includes(term));
     });
   }
@@ -64,7 +69,7 @@ export class ConnectionList {
     if (!test) { replace(this.list, h("li", { class: "hint" }, t("filter_words"))); return; }
     const { packets, count: found } = findPackets(this.capture, test, shownMax);
     replace(this.list, h("li", { class: "hint", "data-found": found }, t("packets_found", count(found))), ...packets.map((i) => h("li", { role: "option", class: "packet", "data-packet": i, onclick: () => this.onPacket(i) },
-      h("span", { class: "kind" }, String(i + 1)), h("div", { class: "ends" }, h("div", { class: "end" }, h("span", {}, this.capture.label(i)), h("code", {}, `psn ${this.capture.psn[i]}`)),
+      h("span", { class: "kind" }, String(i + 1)), h("div", { class: "ends" }, h("div", { class: "end" }, h("span", {}, this.capture.label(i)), h("code", {}, `psn ${this.capture.psn[i]}${this.capture.relativePsns ? ` (${this.capture.psnText(i)})` : ""}`)),
         h("div", { class: "end" }, h("span", {}, duration(this.capture.time[i]!, 5)), h("code", {}, octets(this.capture.octets[i]!)))))));
   }
 
@@ -77,7 +82,7 @@ export class ConnectionList {
 
   private item(i: number): HTMLElement {
     const c = this.capture.header.connections[i]!, naks = sum(c, (e) => e.naks + e.rnr), repeats = sum(c, (e) => e.repeats), losses = sum(c, (e) => e.lost + e.missing);
-    const line = (end: End) => h("div", { class: "end" }, h("span", {}, end.address), h("code", {}, end.qp === 1 ? "QP 1" : qp(end.qp)));
+    const line = (end: End) => h("div", { class: "end", title: end.owner }, h("span", {}, end.owner ? `${end.owner.replace(/, process .*/, "")} · ${end.address}` : end.address), h("code", {}, end.qp === 1 ? "QP 1" : qp(end.qp)));
     return h("li", { role: "option", "aria-selected": i === this.chosen ? "true" : "false", "data-connection": i, onclick: () => this.onChoose(i) },
       h("span", { class: `kind ${c.a.qp === 1 ? "cm" : ""}` }, c.a.qp === 1 ? "CM" : c.transport), h("div", { class: "ends" }, line(c.a), line(c.b)),
       h("div", { class: "numbers" }, h("span", {}, `${shortCount(sum(c, (e) => e.packets))} ${t("packets")}`), h("span", {}, octets(sum(c, (e) => e.octets))),
@@ -88,10 +93,10 @@ export class ConnectionList {
   }
 }
 
-export function problemsView(capture: Capture, goTo: (packet: number) => void): HTMLElement {
+export function problemsView(capture: Capture, repairs: Repairs, goTo: (packet: number) => void): HTMLElement {
   const { findings, events } = capture.header;
   if (!findings.length && !events.length) return h("div", { class: "problems" }, h("p", { class: "empty" }, svg("svg", { viewBox: "0 0 48 48", width: 48, height: 48, fill: "none", stroke: "currentColor", "stroke-width": 3 }, svg("path", { d: "M8 25l11 11 21-24" })), t("no_problems")));
-  return h("div", { class: "problems" }, events.length ? eventsCard(capture, goTo) : null, ...findings.map((finding) => problemCard(capture, finding, goTo)));
+  return h("div", { class: "problems" }, events.length ? eventsCard(capture, goTo) : null, ...findings.map((finding) => problemCard(capture, repairs, finding, goTo)));
 }
 
 // Lists the injected faults in order; each links to the packet that came next.
@@ -103,7 +108,7 @@ function eventsCard(capture: Capture, goTo: (packet: number) => void): HTMLEleme
     h("ul", { class: "events" }, ...events.slice(0, shownMax).map((event) => h("li", {}, h("button", { class: "chip", title: t("show"), disabled: capture.size === 0, onclick: () => goTo(next(event.time)) }, duration(event.time, 5)), h("span", {}, event.text)))));
 }
 
-function problemCard(capture: Capture, finding: Finding, goTo: (packet: number) => void): HTMLElement {
+function problemCard(capture: Capture, repairs: Repairs, finding: Finding, goTo: (packet: number) => void): HTMLElement {
   const c = finding.connection === null ? null : capture.header.connections[finding.connection]!;
   const lines = (title: string, list: [string, string][]) => list.length ? h("section", {}, h("h4", {}, title), h("ul", {}, ...list.map((line) => h("li", {}, of(line))))) : null;
   const chip = (i: number) => h("button", { class: "chip", title: t("show"), onclick: () => goTo(i) }, `${capture.label(i)} · ${duration(capture.time[i]! - capture.firstOf(i), 5)}`);
@@ -126,10 +131,12 @@ function problemCard(capture: Capture, finding: Finding, goTo: (packet: number) 
   }
   const injected = around.size ? h("section", {}, h("h4", {}, t("injected_here")), h("ul", {}, ...[...around].map(([remark, n]) => h("li", {}, `${remark} × ${count(n)}`)))) : null;
   const exact = explained ? h("section", {}, h("h4", {}, t("exact_causes")), h("ul", {}, ...[...remarks].map(([remark, n]) => h("li", {}, t("of_packets", remark, count(n), count(finding.packets.length)))))) : null;
+  const told = finding.exact?.length ? h("section", { class: "told" }, h("h4", {}, t("told_by_program")), ...finding.exact.slice(0, 8).map((pair) => h("p", { class: "exact" }, of(pair)))) : null;
+  const known = Boolean(told) || (explained > 0 && explained === finding.packets.length);
   return h("article", { class: `problem ${finding.grave ? "grave" : ""}`, "data-kind": finding.kind },
-    h("header", {}, h("span", { class: "mark" }, { refused: "⊘", silence: "…", rnr: "⊘", rejected: "⊘", sequence: "◇", lost: "✕", bad: "!" }[finding.kind] ?? "!"),
-      h("div", {}, h("h3", {}, of(finding.title)), h("p", { class: "way" }, finding.name ? h("code", {}, finding.name) : null, c ? h("span", {}, `${c.a.address} ${endName(c.a)[1]} ⇄ ${c.b.address} ${endName(c.b)[1]}`) : null))),
-    h("p", {}, of(finding.meaning)), h("div", { class: "advice" }, exact, injected, explained > 0 && explained === finding.packets.length ? null : lines(t("causes"), finding.causes), explained > 0 && explained === finding.packets.length ? null : lines(t("checks"), finding.checks)), chips);
+    h("header", {}, h("span", { class: "mark" }, { refused: "⊘", silence: "…", failed: "!", rnr: "⊘", rejected: "⊘", sequence: "◇", lost: "✕", bad: "!" }[finding.kind] ?? "!"),
+      h("div", {}, h("h3", {}, of(finding.title)), h("p", { class: "way" }, finding.name ? h("code", {}, finding.name) : null, c ? h("span", {}, `${endName(c.a).join(" ")} ⇄ ${endName(c.b).join(" ")}`) : null))),
+    h("p", {}, of(finding.meaning)), told, finding.kind === "lost" ? repairs.table(finding.connection) : null, h("div", { class: "advice" }, exact, injected, known ? null : lines(t("causes"), finding.causes), known ? null : lines(t("checks"), finding.checks)), chips);
 }
 
 // The progress of a handshake, by its messages.

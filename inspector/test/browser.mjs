@@ -17,7 +17,7 @@ export async function open(browser, address, { width = 1440, height = 900, schem
   await page.setViewport({ width, height });
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: scheme }]);
   // INSPECTOR_PAGE=dist/inspector.html: that page instead of the one in `rrdma`, while somebody works on it.
-  if (process.env.INSPECTOR_PAGE) {
+  if (process.env.INSPECTOR_PAGE && !address.includes("/captured/")) {
     await page.setRequestInterception(true);
     page.on("request", (request) => request.url() === address ? request.respond({ contentType: "text/html; charset=utf-8", body: readFileSync(process.env.INSPECTOR_PAGE) }) : request.continue());
   }

@@ -76,6 +76,72 @@ const commands = {
     return seen;
   },
 
+  // What programs wrote into the capture, what losses cost, and the fields in Chinese.
+  async told(page) {
+    const texts = (selector) => page.$$eval(selector, (all) => all.map((one) => one.textContent));
+    const seen = { owners: await texts(".sidebar .ends .end span") };
+    await page.keyboard.press("n");
+    if (!await page.$(".details.open")) await page.keyboard.press("Home");
+    await page.waitForSelector(".details .fields details");
+    seen.cost = await texts(".details .cost");
+    const label = () => page.$eval(".status", (one) => one.textContent);
+    seen.relative = await label();
+    await page.keyboard.press("4");
+    await wait(200);
+    seen.repairs = await page.$$eval("[data-kind=lost] .repairs tr[data-by]", (all) => all.map((one) => [one.dataset.by, ...[...one.children].slice(1).map((cell) => cell.textContent)]));
+    seen.exact = await texts(".problem .exact");
+    seen.causes = await texts(".problem .advice h4");
+    await page.keyboard.press("l");
+    await wait(200);
+    seen.exact_zh = await texts(".problem .exact");
+    await page.keyboard.press("1");
+    await page.keyboard.press("Home");
+    await page.waitForSelector(".details .fields details");
+    await wait(300);
+    seen.labels_zh = await texts(".details .fields .field .label");
+    seen.meanings_zh = await texts(".details .fields p");
+    await page.keyboard.press("5");
+    await wait(200);
+    seen.handshakes = await texts(".handshake small");
+    await page.keyboard.press("6");
+    await wait(200);
+    seen.calls = await texts("[data-call] b");
+    seen.waterfalls = await page.$$eval(".waterfall rect", (all) => all.length);
+    return seen;
+  },
+
+  // The live page in a narrow window: what can be seen or scrolled to.
+  async narrow(page, browser) {
+    const seen = {};
+    for (const [width, scheme] of [[1400, "light"], [900, "dark"], [420, "light"]]) {
+      const other = await open(browser, address, { width, height: 800, scheme });
+      await other.waitForSelector(".node", { timeout: 20_000 });
+      await wait(900);
+      await other.screenshot({ path: `${folder}/live-${width}.png` });
+      seen[width] = await other.evaluate(() => ({ overflow: document.documentElement.scrollWidth > window.innerWidth, legend: [...document.querySelectorAll(".live-legend .key")].map((one) => one.textContent),
+        rows: document.querySelectorAll(".pairs tbody tr").length, map: document.querySelector(".map").getBoundingClientRect().height, table: document.querySelector(".pairs").getBoundingClientRect().height,
+        side: document.querySelector(".live-side").getBoundingClientRect().height, scrolls: document.querySelector("#app").scrollHeight }));
+      if (width === 420) { await other.evaluate(() => document.querySelector(".one").scrollIntoView()); await wait(200); await other.screenshot({ path: `${folder}/live-420-pair.png` }); }
+      await other.close();
+    }
+    return seen;
+  },
+
+  // Captures a queue pair from the page and opens the report; then proposes a fault for it.
+  async capture(page, browser) {
+    await page.waitForSelector(".actions .capture", { timeout: 20_000 });
+    await page.click(".actions .capture");
+    const link = await page.waitForSelector(".actions .captured", { timeout: 30_000 });
+    const href = await link.evaluate((one) => one.href);
+    await page.screenshot({ path: `${folder}/live-captured.png` });
+    const report = await open(browser, href);
+    const packets = (await ladder(report)).packets;
+    const heads = await report.$$eval(".sidebar .ends .end span", (all) => all.map((one) => one.textContent));
+    await report.close();
+    await page.click(".actions .inject");
+    return { href, packets, heads, proposed: await page.$eval(".faults input", (one) => one.value) };
+  },
+
   // What is said of the first packet that something happened to.
   async marks(page) {
     await page.keyboard.press("n");

@@ -9,10 +9,15 @@ Programs that a test starts get their device from the fixture:
 A test that is itself an RDMA program (pyverbs) runs under `pytest --rrdma-devices 2 --rrdma-faults plan.toml`: pytest
 then restarts itself inside `rrdma run`. The command is searched on the PATH, or set with --rrdma-command or
 RRDMA_COMMAND.
+
+A failed test shows what `rrdma explain` and `rrdma stat` say. With --rrdma-report FOLDER, or RRDMA_REPORT, the packets
+of its programs are captured, and the inspector's report is left there.
 """
 
 import json
 import os
+import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +32,7 @@ def pytest_addoption(parser):
     group.addoption("--rrdma-command", default=os.environ.get("RRDMA_COMMAND", "rrdma"), help="the rrdma command (default: on the PATH)")
     group.addoption("--rrdma-devices", type=int, default=0, help="run pytest itself with so many devices")
     group.addoption("--rrdma-faults", action="append", default=[], help="and with these faults: a plan, or one such as verb=ibv_reg_mr:ENOMEM")
+    group.addoption("--rrdma-report", default=os.environ.get("RRDMA_REPORT"), metavar="FOLDER", help="capture the programs of each test, and leave the report of a failed one in this folder")
     group.addoption("--rrdma-private", action="store_true", help="and in a network namespace of its own")
 
 
@@ -56,8 +62,12 @@ def _words(command, devices, faults, private, options=()):
 class Rrdma:
     """The interface of RRDMA for a test. Programs still running at the end of the test are stopped."""
 
-    def __init__(self, command, devices=0, faults=(), private=False, options=()):
+    def __init__(self, command, devices=0, faults=(), private=False, options=(), capture=None):
         self.command = command
+        self.capture = capture
+        if capture is not None:
+            capture.unlink(missing_ok=True)
+            options = [*options, "--pcap", str(capture), "--append"]
         self.prefix = [*_words(command, devices, faults, private, options), "--"]
         self._started = []
 
@@ -96,6 +106,23 @@ class Rrdma:
         """The output of `rrdma explain` for this user's programs, including injected faults."""
         return self._tool("explain")
 
+    def report(self):
+        """The sections that a failed test shows: [(title, text)]. Also writes the inspector's page, if packets were captured."""
+        sections = []
+        for words in (["explain"], ["stat", "--qps"]):
+            done = subprocess.run([self.command, *words], text=True, capture_output=True, timeout=30, check=False)
+            if done.stdout.strip():
+                sections.append((f"rrdma {words[0]}", done.stdout.rstrip()))
+        if self.capture is None or not self.capture.exists() or self.capture.stat().st_size == 0:
+            return sections
+        page = self.capture.with_suffix(".html")
+        done = subprocess.run([self.command, "inspect", "--export", str(page), str(self.capture)], text=True, capture_output=True, timeout=120, check=False)
+        if done.returncode == 0:
+            sections.append(("rrdma inspect", f"packets: {self.capture}\nreport:  {page}"))
+        for title, text in sections:
+            self.capture.with_suffix(f".{title.split()[1]}.txt").write_text(text + "\n")
+        return sections
+
     def close(self):
         for process in self._started:
             if process.poll() is None:
@@ -111,6 +138,28 @@ def rrdma(request):
     if shutil.which(command) is None:
         pytest.skip(f"there is no '{command}': install RRDMA or set RRDMA_COMMAND")
     marker = request.node.get_closest_marker("rrdma")
-    made = Rrdma(command, **(marker.kwargs if marker is not None else {}))
+    made = Rrdma(command, **(marker.kwargs if marker is not None else {}), capture=_capture_of(request))
     yield made
     made.close()
+    # The packets of a test that passed tell nobody anything.
+    if made.capture is not None and not getattr(request.node, "rrdma_failed", False):
+        made.capture.unlink(missing_ok=True)
+
+
+def _capture_of(request):
+    folder = request.config.option.rrdma_report
+    if not folder:
+        return None
+    pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+    return pathlib.Path(folder).resolve() / (re.sub(r"[^\w.-]+", "_", request.node.nodeid).strip("_") + ".pcapng")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    made = getattr(item, "funcargs", {}).get("rrdma")
+    if report.when != "call" or not report.failed or not isinstance(made, Rrdma):
+        return
+    item.rrdma_failed = True
+    report.sections.extend(made.report())

@@ -2,6 +2,8 @@
 // it to programs.
 //
 //   tool:     StartCapture -> CaptureStarted; it ends with StopCapture -> Done, or when the tool exits
+//   program:  WatchMads -> Done, if it captures into a file of its own
+//   program:  MadSeen (event), to a program that captures, for each of its messages of the connection manager
 //   program:  CaptureOrder (event), at the start, at the end, and to programs that start in between
 //
 // Both carry a descriptor: a socket that preserves message boundaries, on which programs send whole pcapng blocks to
@@ -18,6 +20,8 @@ inline constexpr MessageType kStartCapture = static_cast<MessageType>(0x200);
 inline constexpr MessageType kCaptureStarted = static_cast<MessageType>(0x201);
 inline constexpr MessageType kStopCapture = static_cast<MessageType>(0x202);
 inline constexpr MessageType kCaptureOrder = static_cast<MessageType>(0x203);
+inline constexpr MessageType kWatchMads = static_cast<MessageType>(0x204);
+inline constexpr MessageType kMadSeen = static_cast<MessageType>(0x205);
 inline constexpr std::size_t kCaptureFds = 1;
 
 struct StartCapture {
@@ -61,6 +65,32 @@ struct CaptureOrder {
     archive.flag(self.packets_only);
     archive.flag(self.record);
     archive.value(self.snap_octets);
+  }
+};
+
+// The daemon sends and receives these messages (QP1), so a program that captures has to be told.
+struct WatchMads {
+  static constexpr MessageType kType = kWatchMads;
+  template <typename Archive, typename Self>
+  static void fields(Archive&, Self&) {}
+};
+
+struct MadSeen {
+  static constexpr MessageType kType = kMadSeen;
+  static constexpr std::size_t kTransportOctetsMax = 512;
+  wire::Gid source;
+  wire::Gid destination;
+  std::uint8_t direction = 0;           // wire::PacketDirection, for the program
+  std::int64_t when_ns = 0;             // CLOCK_MONOTONIC
+  std::vector<std::uint8_t> transport;  // BTH, DETH and the MAD
+
+  template <typename Archive, typename Self>
+  static void fields(Archive& archive, Self& self) {
+    archive.array(self.source.octets);
+    archive.array(self.destination.octets);
+    archive.value(self.direction);
+    archive.value(self.when_ns);
+    archive.blob(self.transport, kTransportOctetsMax);
   }
 };
 

@@ -26,6 +26,12 @@ Subsystem::Verdict Captures::handle_message(Client& client, control::Received& m
     (void)client.reply(message, control::Done{});
     return Verdict::kHandled;
   }
+  if (message.type() == control::kWatchMads) {
+    if (!message.as<control::WatchMads>()) return Verdict::kMalformed;
+    own_files_.insert(&client);
+    (void)client.reply(message, control::Done{});
+    return Verdict::kHandled;
+  }
   // A program that starts during a capture; another subsystem handles the request itself.
   const bool starts = message.type() == control::MessageType::kRequestSlot;
   if (starts && capture_of(client) != nullptr) (void)order(client);
@@ -102,6 +108,16 @@ void Captures::stop(const Client& tool) {
   for (Client* program : programs) (void)order(*program);
 }
 
-void Captures::handle_client_gone(Client& client) { stop(client); }
+void Captures::handle_client_gone(Client& client) {
+  own_files_.erase(&client);
+  stop(client);
+}
+
+bool Captures::is_recording(const Client& program) const {
+  if (own_files_.contains(&program)) return true;
+  const Running* capture = capture_of(program);
+  return capture != nullptr &&
+         (capture->pid == 0 || capture->pid == static_cast<std::uint32_t>(program.identity.pid));
+}
 
 }  // namespace rrdma::daemon

@@ -4,6 +4,7 @@
 // while it runs.
 #pragma once
 
+#include <unordered_set>
 #include <vector>
 
 #include "base/owned_fd.h"
@@ -22,6 +23,8 @@ class Captures final : public Subsystem {
 
   Verdict handle_message(Client& client, control::Received& message) override;
   void handle_client_gone(Client& client) override;
+  // Whether the program records its packets now, for a tool or into a file of its own.
+  [[nodiscard]] bool is_recording(const Client& program) const;
 
  private:
   struct Running {
@@ -42,7 +45,8 @@ class Captures final : public Subsystem {
   [[nodiscard]] const Running* capture_of(const Client& program) const;
 
   Server& server_;
-  std::vector<Running> running_;  // root's first
+  std::vector<Running> running_;                 // root's first
+  std::unordered_set<const Client*> own_files_;  // programs that capture into files of their own
 };
 
 }  // namespace rrdma::daemon

@@ -23,6 +23,7 @@
 #include "daemon/last_answers.h"
 #include "daemon/log.h"
 #include "daemon/peers.h"
+#include "daemon/qp1/captured_mads.h"
 #include "daemon/qp1/cm_service.h"
 #include "daemon/qp1/injected_mads.h"
 #include "daemon/qp1/kernel_mads.h"
@@ -152,7 +153,6 @@ int run(const Options& options) {
   }
   raise_descriptor_limit();
   const OwnedFd signals = signal_events();
-
   std::optional<control::HeldPaths> names;
   if (!options.system && !(names = hold_names(false))) return 0;
   KeySource keys = system_keys();
@@ -178,6 +178,7 @@ int run(const Options& options) {
   ConnectionService connections(qp1, slots, counters, system_keys());
   const InjectedMads injected_mads(qp1, connections, fault_rules);
   KernelMads kernel_mads(qp1, connections, counters);
+  const CapturedMads captured_mads(qp1, connections, captures);
   Recognition recognition(qp1, counters, options.strict, system_keys());
   LastAnswers last_answers(slots, network, counters);
   // Peers must get a dead program's last answers before they learn of its death.

@@ -4,6 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "wire/gid.h"
 
@@ -60,11 +63,15 @@ struct ExplainFacts {
   std::uint32_t peer_pid = 0;  // 0: of another user or another PID namespace
   char peer_program[32] = {};
 
-  // What a router or the peer's host answered by ICMP; as link::NetworkReport.
+  // The answer of a router or of the peer's host by ICMP; as link::NetworkReport.
   enum Report : std::uint8_t { kNoReport, kHopsExceeded, kPortClosed, kUnreachable, kForbidden, kTooLong };
   std::uint8_t report = kNoReport;
   wire::Gid reporter;
   std::uint32_t reported_mtu = 0;
 };
+
+// The facts as digits, for captures, and back. Only one build reads what it wrote: empty if the sizes differ.
+[[nodiscard]] std::string digits_of(const ExplainFacts& facts);
+[[nodiscard]] std::optional<ExplainFacts> facts_from(std::string_view digits);
 
 }  // namespace rrdma::host

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <type_traits>
 
 #include "base/file_space.h"
 #include "base/owned_fd.h"
@@ -349,6 +350,39 @@ std::vector<std::uint32_t> explained_pids() {
   }
   ::closedir(folder);
   return pids;
+}
+
+// ---- facts as digits ----
+
+static_assert(std::is_trivially_copyable_v<ExplainFacts>);
+constexpr std::string_view kHexDigits = "0123456789abcdef";
+
+std::string digits_of(const ExplainFacts& facts) {
+  std::array<std::uint8_t, sizeof(ExplainFacts)> octets;
+  std::memcpy(octets.data(), &facts, sizeof facts);
+  std::string digits;
+  digits.reserve(2 * octets.size());
+  for (const std::uint8_t octet : octets) {
+    digits += kHexDigits[octet >> 4];
+    digits += kHexDigits[octet & 15];
+  }
+  return digits;
+}
+
+// The text comes from a file, so nothing is taken for granted.
+std::optional<ExplainFacts> facts_from(std::string_view digits) {
+  std::array<std::uint8_t, sizeof(ExplainFacts)> octets;
+  if (digits.size() != 2 * octets.size()) return std::nullopt;
+  for (std::size_t i = 0; i < octets.size(); ++i) {
+    const std::size_t high = kHexDigits.find(digits[2 * i]), low = kHexDigits.find(digits[2 * i + 1]);
+    if (high == std::string_view::npos || low == std::string_view::npos) return std::nullopt;
+    octets[i] = static_cast<std::uint8_t>(high << 4 | low);
+  }
+  ExplainFacts facts;
+  std::memcpy(&facts, octets.data(), sizeof facts);
+  facts.peer_program[sizeof facts.peer_program - 1] = '\0';
+  const bool is_failure = facts.kind >= ExplainFacts::kSend && facts.kind <= ExplainFacts::kRefused;
+  return is_failure ? std::optional(facts) : std::nullopt;
 }
 
 }  // namespace rrdma::host

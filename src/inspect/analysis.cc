@@ -144,7 +144,7 @@ class FindingList {
     if (found == places_.end()) {
       if (list_.size() == kFindingsMax) return;
       found = places_.emplace(key, list_.size()).first;
-      list_.push_back({kind, connection, code, 0, {}});
+      list_.push_back({.kind = kind, .connection = connection, .code = code});
     }
     CaptureFinding& finding = list_[found->second];
     ++finding.count;
@@ -155,6 +155,72 @@ class FindingList {
   std::vector<CaptureFinding>& list_;
   std::map<std::tuple<CaptureFinding::Kind, std::uint32_t, std::uint32_t>, std::size_t> places_;
 };
+
+// The connection that an explanation is about. Queue pair numbers repeat on other hosts, so the peer must fit, too.
+std::uint32_t connection_of(const Analysis& analysis, const CaptureExplanation& explanation) {
+  for (std::uint32_t i = 0; i < analysis.connections.size(); ++i) {
+    const auto& ends = analysis.connections[i].ends;
+    for (const std::size_t own : {0, 1}) {
+      const ConnectionEnd& peer = ends[1 - own];
+      if (!explanation.facts) {
+        if (ends[own].qpn == explanation.qpn) return i;
+        continue;
+      }
+      // Packets do not name their sender, so one end is unknown if nobody answered.
+      const bool known = ends[own].qpn != kNoIndex || peer.qpn != kNoIndex;
+      const bool fits = (ends[own].qpn == kNoIndex || ends[own].qpn == explanation.qpn) &&
+                        (peer.qpn == kNoIndex || peer.qpn == explanation.facts->peer_qpn);
+      if (known && fits && peer.address == explanation.facts->peer) return i;
+    }
+  }
+  return kNoIndex;
+}
+
+bool is_failure(CaptureFinding::Kind kind) {
+  return kind == CaptureFinding::Kind::kRefused || kind == CaptureFinding::Kind::kSilence ||
+         kind == CaptureFinding::Kind::kNotReady || kind == CaptureFinding::Kind::kFailed;
+}
+
+// The last packet of the connection before the failure.
+std::uint32_t packet_before(const Analysis& analysis, std::uint32_t connection, std::int64_t time_ns) {
+  const PacketColumns& columns = analysis.columns;
+  const auto end = std::upper_bound(columns.time_ns.begin(), columns.time_ns.end(),
+                                    static_cast<double>(time_ns - analysis.first_ns));
+  for (auto at = static_cast<std::uint32_t>(end - columns.time_ns.begin()); at-- > 0;)
+    if (columns.connection[at] == connection) return at;
+  return kNoIndex;
+}
+
+// Programs knew why their requests failed: the findings name it. A failure that no packet shows is a finding, too.
+void add_explanations(Analysis& analysis) {
+  for (std::uint32_t i = 0; i < analysis.explanations.size(); ++i) {
+    const CaptureExplanation& explanation = analysis.explanations[i];
+    const std::uint32_t connection = connection_of(analysis, explanation);
+    bool told = false;
+    for (CaptureFinding& finding : analysis.findings) {
+      if (finding.connection != connection || connection == kNoIndex || !is_failure(finding.kind)) continue;
+      finding.explained.push_back(i);
+      told = true;
+    }
+    if (told || analysis.findings.size() >= kFindingsMax) continue;
+    CaptureFinding added{.kind = CaptureFinding::Kind::kFailed, .connection = connection, .count = 1};
+    added.code = explanation.facts ? explanation.facts->status : 0;
+    added.explained.push_back(i);
+    const std::uint32_t before =
+        connection == kNoIndex ? kNoIndex : packet_before(analysis, connection, explanation.time_ns);
+    if (before != kNoIndex) added.packets.push_back(before);
+    analysis.findings.push_back(std::move(added));
+  }
+}
+
+void name_owners(Analysis& analysis, const Sightings& sightings) {
+  for (Connection& connection : analysis.connections) {
+    for (ConnectionEnd& end : connection.ends) {
+      const auto found = sightings.owners.find({end.address, end.qpn});
+      if (found != sightings.owners.end()) end.owner = found->second;
+    }
+  }
+}
 
 void collect_findings(Analysis& analysis, std::span<const CmNote> notes) {
   const PacketColumns& columns = analysis.columns;
@@ -183,6 +249,11 @@ void collect_findings(Analysis& analysis, std::span<const CmNote> notes) {
     for (const ConnectionEnd& end : analysis.connections[finding.connection].ends)
       finding.count += end.lost + end.missing;
   }
+  for (CaptureFinding& finding : analysis.findings) {
+    if (finding.kind == CaptureFinding::Kind::kSilence && finding.connection != kNoIndex)
+      finding.dies_of_hops = analysis.connections[finding.connection].hops_min <= 1;
+  }
+  add_explanations(analysis);
   std::stable_sort(analysis.findings.begin(), analysis.findings.end(),
                    [](const CaptureFinding& a, const CaptureFinding& b) { return a.kind < b.kind; });
 }
@@ -210,6 +281,7 @@ Analysis analyse(std::span<const CaptureInput> inputs, std::uint64_t packets_max
     spans.push_back(seen.span);
     if (place.connection == kNoIndex) continue;
     Connection& connection = analysis.connections[place.connection];
+    connection.hops_min = std::min(connection.hops_min, seen.hops);
     while (connection.mtu < seen.octets && connection.mtu < 4096) connection.mtu *= 2;
   }
   std::vector<CmNote> notes;
@@ -222,10 +294,13 @@ Analysis analyse(std::span<const CaptureInput> inputs, std::uint64_t packets_max
   }
   analysis.files = std::move(sightings.files);
   analysis.events = std::move(sightings.events);
+  analysis.explanations = std::move(sightings.explanations);
+  name_owners(analysis, sightings);
   follow_exchanges(analysis, spans);
   group_handshakes(analysis, notes);
   count_packets(analysis);
   collect_findings(analysis, notes);
+  find_repairs(analysis);
   return analysis;
 }
 

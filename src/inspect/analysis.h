@@ -50,6 +50,7 @@ struct PacketColumns {
 struct ConnectionEnd {
   wire::Gid address;
   std::uint32_t qpn = kNoIndex;  // kNoIndex: the capture does not reveal it
+  std::string owner;             // "rping, process 12"; empty: unknown
   // Counters of the packets that this end sent.
   std::uint64_t packets = 0, octets = 0, messages = 0, repeats = 0, naks = 0, rnr_naks = 0, lost = 0,
                 missing = 0;
@@ -61,6 +62,7 @@ struct Connection {
   std::uint32_t first = 0;  // packet
   std::uint32_t mtu = 256;  // a lower bound, from the largest payload
   std::uint64_t bad = 0, congestion = 0;
+  std::uint8_t hops_min = 255;  // TTL or hop limit where the packets were captured
 };
 
 // Connection manager messages of one handshake.
@@ -74,16 +76,50 @@ struct Handshake {
 
 // A problem, with all packets of one connection that show it.
 struct CaptureFinding {
-  enum class Kind : std::uint8_t { kRefused, kSilence, kNotReady, kRejected, kSequence, kLost, kBad };
+  enum class Kind : std::uint8_t {
+    kRefused,
+    kSilence,
+    kFailed,
+    kNotReady,
+    kRejected,
+    kSequence,
+    kLost,
+    kBad
+  };
   Kind kind = Kind::kLost;
   std::uint32_t connection = kNoIndex;
-  std::uint32_t code = 0;  // NAK code, reason of a REJ, or number of attempts of a silent request
+  // NAK code, reason of a REJ, number of attempts of a silent request, or completion status of a failed one
+  std::uint32_t code = 0;
   std::uint64_t count = 0;
-  std::vector<std::uint32_t> packets;  // the first kFindingPacketsMax
+  std::vector<std::uint32_t> packets;    // the first kFindingPacketsMax
+  std::vector<std::uint32_t> explained;  // indices of explanations: the exact causes
+  bool dies_of_hops = false;             // kSilence: the packets have TTL 1, and the first router drops them
 };
 inline constexpr std::size_t kFindingPacketsMax = 500;
 inline constexpr std::size_t kFindingsMax = 2000;
 inline constexpr std::size_t kHandshakesMax = 5000;
+
+// The cost of a lost packet.
+struct Repair {
+  enum class By : std::uint8_t { kNothing, kNak, kProbe, kTimeout };
+  std::uint32_t lost = kNoIndex;    // packet; for a gap, the one that shows it
+  std::uint32_t repair = kNoIndex;  // the packet that arrived in its place; kNoIndex: none
+  By by = By::kNothing;
+  std::uint32_t delayed = 0;  // messages that waited for it
+};
+inline constexpr std::size_t kRepairsMax = 20'000;
+
+// A call of rrdma::rpc.
+struct RpcCall {
+  std::uint32_t connection = kNoIndex;
+  std::uint32_t call = 0;
+  std::string method;
+  std::string status = {};                              // empty: no reply was captured
+  std::uint32_t asked = kNoIndex, answered = kNoIndex;  // packets
+  std::uint64_t octets_asked = 0, octets_answered = 0;
+  std::uint32_t items = 0;  // of its streams
+};
+inline constexpr std::size_t kRpcCallsMax = 20'000;
 
 struct Analysis {
   std::int64_t first_ns = 0;  // since 1970
@@ -94,15 +130,22 @@ struct Analysis {
   std::vector<CapturedOctets> where;
   std::map<std::uint32_t, std::string> remarks;
   std::vector<CaptureEvent> events;  // by time, since 1970
+  std::vector<CaptureExplanation> explanations;
+  std::vector<Repair> repairs;  // by lost packet
+  std::vector<RpcCall> rpc_calls;
   std::vector<CaptureFileNote> files;
   bool truncated = false;
 };
 
 [[nodiscard]] Analysis analyse(std::span<const CaptureInput> inputs, std::uint64_t packets_max);
+// Adds the calls of rrdma::rpc. `methods`: paths of methods, to show in place of their numbers.
+void find_rpc_calls(Analysis& analysis, const std::vector<std::string>& methods);
 
-// The steps of the analysis, in this order. Implemented in handshakes.cc and exchange.cc.
+// The steps of the analysis, in this order. Implemented in handshakes.cc, exchange.cc and causes/repairs.cc.
 void group_handshakes(Analysis& analysis, std::span<const CmNote> notes);
 // Finds retransmissions, gaps and responses. REQUIRES: connections and request marks are set.
 void follow_exchanges(Analysis& analysis, std::span<const std::uint32_t> spans);
+// The cost of losses. REQUIRES: all marks are set.
+void find_repairs(Analysis& analysis);
 
 }  // namespace rrdma::tools

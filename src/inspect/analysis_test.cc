@@ -2,9 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
-#include "inspect/fault_desk.h"
+#include "inspect/orders/fault_desk.h"
 #include "inspect/server.h"
 #include "wire/pcapng_writer.h"
 #include "wire/roce_packet.h"
@@ -34,6 +35,7 @@ class Film {
     PacketDirection direction = PacketDirection::kUnknown;
     std::string comment{};
     bool broken = false;
+    std::uint8_t hops = 64;
   };
 
   Film& take(std::uint64_t time_us, const Shot& shot) {
@@ -49,6 +51,7 @@ class Film {
     wire::RoceFrame frame;
     frame.ethernet = wire::EthernetHeader{.ether_type = wire::kEtherTypeIpv4};
     wire::Ipv4Header ip;
+    ip.ttl = shot.hops;
     ip.source = {{10, 0, 0, static_cast<std::uint8_t>(shot.from_b ? 2 : 1)}};
     ip.destination = {{10, 0, 0, static_cast<std::uint8_t>(shot.from_b ? 1 : 2)}};
     frame.network = ip;
@@ -62,6 +65,11 @@ class Film {
                    .pieces = {&piece, 1},
                    .comment = shot.comment,
                    .direction = shot.direction});
+    return *this;
+  }
+
+  Film& note(std::uint64_t time_us, std::string_view text, std::string_view facts = {}) {
+    writer_.write_note(time_us * 1000, text, facts);
     return *this;
   }
 
@@ -299,6 +307,120 @@ TEST(Analysis, AFileThatEndsEarlyGivesWhatItHas) {
   const Analysis found = film.develop();
   EXPECT_EQ(found.columns.size(), 1u);
   EXPECT_NE(found.files[0].fault.find("truncated"), std::string::npos);
+}
+
+Film::Shot dropped(Film::Shot shot) {
+  shot.direction = PacketDirection::kOutbound;
+  shot.comment = "fault: drop";
+  return shot;
+}
+
+TEST(Repairs, WhatRepairedALossAndWhatItDelayed) {
+  const auto out = [](std::uint32_t psn) { return seen(send(psn), PacketDirection::kOutbound); };
+  // PSN 2 is lost; two more messages leave before the NAK makes the sender repeat it after 90 us.
+  const Analysis by_nak = Film()
+                              .take(0, out(1))
+                              .take(10, dropped(send(2)))
+                              .take(20, out(3))
+                              .take(30, out(4))
+                              .take(60, seen(nak(2), PacketDirection::kInbound))
+                              .take(100, out(2))
+                              .take(130, seen(ack(4), PacketDirection::kInbound))
+                              .develop();
+  ASSERT_EQ(by_nak.repairs.size(), 1u);
+  EXPECT_EQ(by_nak.repairs[0].lost, 1u);
+  EXPECT_EQ(by_nak.repairs[0].repair, 5u);
+  EXPECT_EQ(by_nak.repairs[0].by, Repair::By::kNak);
+  EXPECT_EQ(by_nak.repairs[0].delayed, 3u);
+  const Analysis by_probe = Film().take(0, dropped(send(1))).take(900, out(1)).develop();
+  ASSERT_EQ(by_probe.repairs.size(), 1u);
+  EXPECT_EQ(by_probe.repairs[0].by, Repair::By::kProbe);
+  const Analysis by_timeout = Film().take(0, dropped(send(1))).take(67'000, out(1)).develop();
+  ASSERT_EQ(by_timeout.repairs.size(), 1u);
+  EXPECT_EQ(by_timeout.repairs[0].by, Repair::By::kTimeout);
+  EXPECT_EQ(by_timeout.repairs[0].delayed, 1u);
+  const Analysis never = Film().take(0, dropped(send(1))).develop();
+  ASSERT_EQ(never.repairs.size(), 1u);
+  EXPECT_EQ(never.repairs[0].repair, kNoIndex);
+}
+
+TEST(Repairs, AGapIsRepairedWhenItsPacketsArrive) {
+  const Analysis found = Film()
+                             .take(0, send(1))
+                             .take(10, send(4))
+                             .take(20, nak(2))
+                             .take(30, send(2))
+                             .take(31, send(3))
+                             .take(40, ack(4))
+                             .develop();
+  ASSERT_EQ(found.repairs.size(), 2u);
+  EXPECT_EQ(found.repairs[0].lost, 1u) << "the packet that shows the gap";
+  EXPECT_EQ(found.repairs[0].by, Repair::By::kNak);
+}
+
+TEST(Explanations, TravelInTheCapture) {
+  host::ExplainFacts facts;
+  facts.kind = host::ExplainFacts::kSend;
+  facts.status = 12;
+  facts.peer_qpn = kQpB;
+  facts.peer.octets = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 2};
+  Film film;
+  for (std::uint64_t i = 0; i < 5; ++i) film.take(i * 1000, send(7));
+  film.take(4500, ack(6))
+      .note(5000, "explain: QP 0x000011: ibv_post_send: SEND failed: a reason.", host::digits_of(facts));
+  const Analysis found = film.develop();
+  EXPECT_TRUE(found.events.empty()) << "an explanation is no injected fault";
+  ASSERT_EQ(found.explanations.size(), 1u);
+  EXPECT_EQ(found.explanations[0].text, "ibv_post_send: SEND failed: a reason.");
+  ASSERT_TRUE(found.explanations[0].facts);
+  EXPECT_EQ(found.explanations[0].facts->status, 12u);
+  const auto silence = std::find_if(
+      found.findings.begin(), found.findings.end(),
+      [](const CaptureFinding& finding) { return finding.kind == CaptureFinding::Kind::kSilence; });
+  ASSERT_NE(silence, found.findings.end());
+  EXPECT_EQ(silence->explained, std::vector<std::uint32_t>{0});
+  EXPECT_FALSE(silence->dies_of_hops);
+}
+
+TEST(Explanations, AFailureWithoutPacketsIsAFinding) {
+  const Analysis found = Film()
+                             .take(0, send(1))
+                             .take(1, ack(1))
+                             .note(2, "explain: QP 0x000011: ibv_post_send: no such key.")
+                             .note(3, "fault 1: on purpose")
+                             .develop();
+  ASSERT_EQ(found.findings.size(), 1u);
+  EXPECT_EQ(found.findings[0].kind, CaptureFinding::Kind::kFailed);
+  EXPECT_EQ(found.findings[0].connection, 0u);
+  EXPECT_EQ(found.events.size(), 1u);
+}
+
+TEST(Explanations, FactsOfStrangersAreNotBelieved) {
+  EXPECT_FALSE(host::facts_from(""));
+  EXPECT_FALSE(host::facts_from("zz"));
+  EXPECT_FALSE(host::facts_from(std::string(2 * sizeof(host::ExplainFacts), 'f'))) << "no such kind";
+  EXPECT_FALSE(host::facts_from(std::string(2 * sizeof(host::ExplainFacts), 'g')));
+}
+
+TEST(Owners, TheProgramBehindAQueuePair) {
+  Film::Shot answer = ack(1);
+  answer.comment = "QP 0x000011 belongs to rping, process 12";
+  const Analysis found = Film().take(0, send(1)).take(1, answer).develop();
+  ASSERT_EQ(found.connections.size(), 1u);
+  EXPECT_EQ(found.connections[0].ends[0].owner, "rping, process 12");
+  EXPECT_EQ(found.connections[0].ends[1].owner, "");
+  EXPECT_FALSE(has(found, 1, kMarkRemark)) << "no fault was injected";
+}
+
+TEST(Analysis, PacketsThatDieAtTheFirstRouter) {
+  Film film;
+  Film::Shot shot = send(7);
+  shot.hops = 1;
+  for (std::uint64_t i = 0; i < 5; ++i) film.take(i * 1000, shot);
+  const Analysis found = film.take(9000, ack(6)).develop();
+  ASSERT_FALSE(found.findings.empty());
+  EXPECT_EQ(found.findings[0].kind, CaptureFinding::Kind::kSilence);
+  EXPECT_TRUE(found.findings[0].dies_of_hops);
 }
 
 TEST(Admission, OnlyTheWholeAddressIsAdmitted) {

@@ -7,6 +7,7 @@
 
 #include "dissection/packet_fields.h"
 #include "inspect/finding_text.h"
+#include "tools/explain/chinese.h"
 #include "wire/address_text.h"
 
 namespace rrdma::tools {
@@ -58,6 +59,7 @@ Json index_json(std::uint32_t index) { return index == kNoIndex ? Json() : Json(
 Json end_json(const ConnectionEnd& end) {
   return {{"address", wire::to_text(end.address)},
           {"qp", index_json(end.qpn)},
+          {"owner", end.owner},
           {"packets", end.packets},
           {"octets", end.octets},
           {"messages", end.messages},
@@ -93,6 +95,12 @@ Json handshakes_json(const Analysis& analysis) {
   return list;
 }
 
+Json both_languages(const CaptureExplanation& explanation) {
+  if (!explanation.facts) return {explanation.text, explanation.text};
+  const std::string_view call = std::string_view(explanation.text).substr(0, explanation.text.find(": "));
+  return {explanation.text, std::string(call) + ": " + failure_in_chinese(*explanation.facts)};
+}
+
 Json findings_json(const Analysis& analysis) {
   Json list = Json::array();
   for (const CaptureFinding& finding : analysis.findings) {
@@ -100,7 +108,35 @@ Json findings_json(const Analysis& analysis) {
     json["connection"] = index_json(finding.connection);
     json["count"] = finding.count;
     json["packets"] = finding.packets;
+    for (const std::uint32_t at : finding.explained) {
+      json["exact"].push_back(both_languages(analysis.explanations[at]));
+    }
     list.push_back(std::move(json));
+  }
+  return list;
+}
+
+// Rows of numbers: lost packet, repairing packet, what made the sender repeat it, messages that waited.
+Json repairs_json(const Analysis& analysis) {
+  Json list = Json::array();
+  for (const Repair& repair : analysis.repairs) {
+    list.push_back(
+        {repair.lost, index_json(repair.repair), static_cast<unsigned>(repair.by), repair.delayed});
+  }
+  return list;
+}
+
+Json rpc_json(const Analysis& analysis) {
+  Json list = Json::array();
+  for (const RpcCall& call : analysis.rpc_calls) {
+    list.push_back({{"connection", call.connection},
+                    {"call", call.call},
+                    {"method", call.method},
+                    {"status", call.status},
+                    {"asked", call.asked},
+                    {"answered", index_json(call.answered)},
+                    {"octets", {call.octets_asked, call.octets_answered}},
+                    {"items", call.items}});
   }
   return list;
 }
@@ -136,6 +172,8 @@ Json header_json(const Analysis& analysis) {
           {"events", events},
           {"connections", connections_json(analysis)},
           {"handshakes", handshakes_json(analysis)},
+          {"repairs", repairs_json(analysis)},
+          {"rpc", rpc_json(analysis)},
           {"findings", findings_json(analysis)}};
 }
 

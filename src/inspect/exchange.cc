@@ -55,8 +55,11 @@ class Follower {
         if (side.waiting.empty()) continue;
         const Outstanding& oldest = side.waiting.front();
         if (oldest.sent < kSilenceSends) continue;
-        analysis_.findings.push_back(
-            {CaptureFinding::Kind::kSilence, connection, oldest.sent, 1, {oldest.first, oldest.last}});
+        analysis_.findings.push_back({.kind = CaptureFinding::Kind::kSilence,
+                                      .connection = connection,
+                                      .code = oldest.sent,
+                                      .count = 1,
+                                      .packets = {oldest.first, oldest.last}});
       }
     }
   }

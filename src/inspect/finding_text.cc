@@ -26,6 +26,7 @@ const Topic* topic_of(const CaptureFinding& finding) {
                                                     ? kRemoteAccess
                                                     : kRemoteOperation);
     }
+    case Kind::kFailed: return find_topic(TopicKind::kCompletion, finding.code);
     case Kind::kSilence: return find_topic(TopicKind::kCompletion, kRetryExceeded);
     case Kind::kNotReady: return find_topic(TopicKind::kCompletion, kRnrRetryExceeded);
     case Kind::kRejected: return find_topic(TopicKind::kReject, finding.code);
@@ -50,6 +51,7 @@ Title title_of(const CaptureFinding& finding) {
               formatted("A request was sent {} times and never answered", finding.code),
               formatted("一个请求发送了 {} 次，始终没有回答", finding.code),
               {}};
+    case Kind::kFailed: return {"failed", true, "A request failed", "一个请求失败", {}};
     case Kind::kNotReady:
       return {"rnr",
               false,
@@ -111,6 +113,11 @@ Json finding_json(const CaptureFinding& finding) {
                                       {"meaning", pair_of(title.meaning)},
                                       {"causes", Json::array()},
                                       {"checks", Json::array()}};
+  if (finding.dies_of_hops) {
+    json["exact"] = Json::array({pair_of(
+        {"These packets have TTL 1, so the first router drops them. A path within one subnet would work.",
+         "这些包的 TTL 为 1，第一个路由器会丢弃它们。同一子网内的路径不受影响。"})});
+  }
   json["kind"] = title.kind;
   json["grave"] = title.grave;
   json["title"] = Json::array({title.english, title.chinese});

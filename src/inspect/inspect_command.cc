@@ -13,8 +13,9 @@
 #include "inspect/browser.h"
 #include "inspect/capture_image.h"
 #include "inspect/export.h"
-#include "inspect/fault_desk.h"
 #include "inspect/live_watch.h"
+#include "inspect/orders/capture_desk.h"
+#include "inspect/orders/fault_desk.h"
 #include "inspect/perfetto.h"
 #include "inspect/server.h"
 #include "tools/commands.h"
@@ -33,6 +34,7 @@ struct InspectOptions {
   std::string export_to;
   std::string perfetto_to;
   int port = 0;
+  std::vector<std::string> methods;
   bool no_browser = false;
   bool allow_faults = false;
   std::uint64_t packets_max = 5'000'000;
@@ -110,10 +112,17 @@ int run_inspect(const InspectOptions& options) {
   if (options.files.empty()) {
     if (options.writes_files()) return complain(kName, "there is nothing to export", "name the captures");
     FaultDesk faults;
-    LiveWatch watch(options.allow_faults ? &faults : nullptr);
+    CaptureDesk captures;
+    LiveWatch watch(options.allow_faults ? &faults : nullptr, options.allow_faults ? &captures : nullptr);
     ServerContent content;
-    if (options.allow_faults)
-      content.order = [&faults](std::string_view words) { return faults.order(words); };
+    if (options.allow_faults) {
+      content.order = [&](std::string_view words) {
+        constexpr std::string_view kCapture = "capture ";
+        return words.starts_with(kCapture) ? captures.order(words.substr(kCapture.size()))
+                                           : faults.order(words);
+      };
+      content.captured = [&captures](std::uint32_t number) { return captures.page(number); };
+    }
     content.live = [&watch] { return watch.look(); };
     return serve_page(options, std::move(content));
   }
@@ -127,7 +136,8 @@ int run_inspect(const InspectOptions& options) {
     files.push_back(std::move(*file));
     inputs.push_back({name, files.back().octets()});
   }
-  const Analysis analysis = analyse(inputs, options.packets_max);
+  Analysis analysis = analyse(inputs, options.packets_max);
+  find_rpc_calls(analysis, options.methods);
   if (interrupted()) return kExitFailure;
   if (!judge_files(analysis)) return kExitFailure;
   return options.writes_files() ? write_files(options, analysis) : serve_page(options, content_of(analysis));
@@ -151,8 +161,14 @@ void add_inspect_command(CLI::App& app, Runner& chosen) {
       ->type_name("N")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{100'000'000}))
       ->capture_default_str();
-  inspect->add_flag("--allow-faults", options->allow_faults,
-                    "Let the page inject faults into running programs, as `rrdma fault` does");
+  inspect
+      ->add_option("--method", options->methods,
+                   "The path of an rpc method, such as store.Store/Get, to show in place of its number")
+      ->type_name("PATH");
+  inspect->add_flag(
+      "--allow-faults", options->allow_faults,
+      "Let the page inject faults into running programs and capture their packets, as `rrdma fault` and "
+      "`rrdma capture` do");
   inspect->add_flag("--no-browser", options->no_browser, "Print the address only");
   inspect->footer("Exit status: 0, or 2 if a file cannot be read or the page cannot be served.");
   inspect->callback([&chosen, options] { chosen = [options] { return run_inspect(*options); }; });

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "host/explain_log.h"
-#include "inspect/fault_desk.h"
+#include "inspect/orders/capture_desk.h"
+#include "inspect/orders/fault_desk.h"
 #include "tools/explain/explain_json.h"
 #include "tools/stat/observation.h"
 #include "tools/stat/stat_report.h"
@@ -55,7 +56,8 @@ std::string LiveWatch::look() {
   read_explained_processes();
   return "{\"time_ns\":\"" + time + "\",\"stat\":" + in_one_line(stat_json(*seen, {}, true)) +
          ",\"explained\":" + explained_ +
-         (faults_ == nullptr ? std::string() : ",\"faults\":" + in_one_line(faults_->list())) + "}";
+         (faults_ == nullptr ? std::string() : ",\"faults\":" + in_one_line(faults_->list())) +
+         (captures_ == nullptr ? std::string() : ",\"captures\":" + captures_->list()) + "}";
 }
 
 }  // namespace rrdma::tools

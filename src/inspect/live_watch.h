@@ -7,21 +7,23 @@
 
 namespace rrdma::tools {
 
+class CaptureDesk;
 class FaultDesk;
 
 class LiveWatch {
  public:
-  // Null if fault injection is not allowed. Must outlive the watch.
-  explicit LiveWatch(FaultDesk* faults) : faults_(faults) {}
+  // Null if fault injection and captures are not allowed. Must outlive the watch.
+  LiveWatch(FaultDesk* faults, CaptureDesk* captures) : faults_(faults), captures_(captures) {}
 
-  // One line of JSON: {"time_ns", "stat", "explained": {"en", "zh"}}, with "faults" if they are allowed; or
-  // {"time_ns", "problem"}.
+  // One line of JSON: {"time_ns", "stat", "explained": {"en", "zh"}}, with "faults" and "captures" if they are
+  // allowed; or {"time_ns", "problem"}.
   [[nodiscard]] std::string look();
 
  private:
   void read_explained_processes();
 
   FaultDesk* faults_;
+  CaptureDesk* captures_;
   std::string explained_;  // JSON
   std::chrono::steady_clock::time_point explained_at_{};
 };

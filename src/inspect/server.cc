@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <vector>
 
 #include "base/result_try.h"
@@ -135,7 +136,7 @@ class InspectServer::Impl {
   }
 
   void route(evhttp_request* request, std::string_view wanted) {
-    constexpr std::string_view kPacket = "packet/";
+    constexpr std::string_view kPacket = "packet/", kCaptured = "captured/";
     if (wanted.empty()) {
       reply(request, HTTP_OK, "text/html; charset=utf-8", inspector_page());
     } else if (wanted == "capture") {
@@ -145,6 +146,8 @@ class InspectServer::Impl {
       open_stream(request);
     } else if (wanted.substr(0, kPacket.size()) == kPacket) {
       tell_packet(request, std::string(wanted.substr(kPacket.size())));
+    } else if (wanted.substr(0, kCaptured.size()) == kCaptured) {
+      tell_captured(request, std::string(wanted.substr(kCaptured.size())));
     } else {
       reply(request, HTTP_NOTFOUND, "text/plain; charset=utf-8", "There is no such thing here.\n");
     }
@@ -173,30 +176,45 @@ class InspectServer::Impl {
     evbuffer_free(body);
   }
 
-  void tell_packet(evhttp_request* request, const std::string& number) {
+  static std::optional<std::uint32_t> number_in(const std::string& text) {
     constexpr std::size_t kDigitsMax = 9;
-    const bool is_number =
-        !number.empty() && number.size() <= kDigitsMax &&
-        std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
-    const unsigned long index = is_number ? std::strtoul(number.c_str(), nullptr, 10) : content_.packets;
-    if (index >= content_.packets) {
+    const bool is_number = !text.empty() && text.size() <= kDigitsMax &&
+                           std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (!is_number) return std::nullopt;
+    return static_cast<std::uint32_t>(std::strtoul(text.c_str(), nullptr, 10));
+  }
+
+  void tell_packet(evhttp_request* request, const std::string& text) {
+    const auto index = number_in(text);
+    if (!index || *index >= content_.packets) {
       reply(request, HTTP_NOTFOUND, "text/plain; charset=utf-8", "There is no such packet.\n");
       return;
     }
-    reply_json(request, content_.details(static_cast<std::uint32_t>(index)));
+    reply_text(request, "application/json", content_.details(*index));
+  }
+
+  void tell_captured(evhttp_request* request, const std::string& text) {
+    const auto number = number_in(text);
+    const std::string page = number && content_.captured ? content_.captured(*number) : std::string();
+    if (page.empty()) {
+      reply(request, HTTP_NOTFOUND, "text/plain; charset=utf-8", "There is no such capture.\n");
+      return;
+    }
+    reply_text(request, "text/html; charset=utf-8", page);
   }
 
   void take_order(evhttp_request* request) {
     evbuffer* input = evhttp_request_get_input_buffer(request);
     std::string words(evbuffer_get_length(input), '\0');
     evbuffer_copyout(input, words.data(), words.size());
-    reply_json(request, content_.order(words));
+    reply_text(request, "application/json", content_.order(words));
   }
 
-  static void reply_json(evhttp_request* request, const std::string& json) {
-    evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Type", "application/json");
+  // Copies the text.
+  static void reply_text(evhttp_request* request, const char* type, const std::string& text) {
+    evhttp_add_header(evhttp_request_get_output_headers(request), "Content-Type", type);
     evbuffer* body = evbuffer_new();
-    evbuffer_add(body, json.data(), json.size());
+    evbuffer_add(body, text.data(), text.size());
     evhttp_send_reply(request, HTTP_OK, nullptr, body);
     evbuffer_free(body);
   }

@@ -19,7 +19,8 @@ struct ServerContent {
   std::function<std::string(std::uint32_t packet)> details;
   std::uint32_t packets = 0;
   std::function<std::string()> live;  // state of the programs as one line of JSON; empty: not live
-  std::function<std::string(std::string_view words)> order;  // answers in JSON; empty: orders are disabled
+  std::function<std::string(std::uint32_t number)> captured;  // the report of a capture; empty: there is none
+  std::function<std::string(std::string_view words)> order;   // answers in JSON; empty: orders are disabled
 };
 
 // Whether a request may be answered, or the reason for its refusal.

@@ -11,6 +11,7 @@
 
 #include "base/octets.h"
 #include "dissection/packet_dissection.h"
+#include "inspect/causes/explanations.h"
 #include "tools/decode/connections.h"
 #include "wire/link_type.h"
 #include "wire/pcapng_format.h"
@@ -41,6 +42,7 @@ struct Sighting {
   std::uint32_t rkey = 0;       // of a RETH or AtomicETH; 0: none
   std::uint8_t cm_message = 0;  // attribute of a connection manager message
   wire::PacketDirection direction = wire::PacketDirection::kUnknown;
+  std::uint8_t hops = 64;  // TTL or hop limit
   bool bad = false;
   bool ack_request = false;
   bool congestion = false;  // ECN is set
@@ -87,6 +89,9 @@ struct Sightings {
   std::vector<CmNote> cm_notes;  // by time
   std::map<std::uint32_t, std::string> remarks;
   std::vector<CaptureEvent> events;  // by time
+  std::vector<CaptureExplanation> explanations;
+  std::map<std::pair<wire::Gid, std::uint32_t>, std::string>
+      owners;  // address and queue pair: "rping, process 12"
   std::vector<CaptureFileNote> files;
   Connections connections;
   bool truncated = false;  // the files have more packets than the limit

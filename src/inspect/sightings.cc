@@ -81,6 +81,12 @@ bool congestion_experienced(const wire::RoceFrame& frame) {
   return ((v4 != nullptr ? v4->tos : v6 != nullptr ? v6->traffic_class : 0) & 3) == 3;
 }
 
+std::uint8_t hops_of(const wire::RoceFrame& frame) {
+  const auto* v4 = std::get_if<wire::Ipv4Header>(&frame.network);
+  const auto* v6 = std::get_if<wire::Ipv6Header>(&frame.network);
+  return v4 != nullptr ? v4->ttl : v6 != nullptr ? v6->hop_limit : Sighting{}.hops;
+}
+
 Sighting sighting_of(const wire::Dissection& packet, const wire::CapturedPacket& captured,
                      FlowNumbers& flows) {
   Sighting seen;
@@ -94,6 +100,7 @@ Sighting sighting_of(const wire::Dissection& packet, const wire::CapturedPacket&
   const wire::TransportHeaders& headers = packet.transport->headers;
   const wire::OpcodeShape& shape = wire::shape_of(headers.bth.opcode);
   seen.icrc = packet.frame->icrc;
+  seen.hops = hops_of(*packet.frame);
   seen.congestion = congestion_experienced(*packet.frame) || shape.kind == wire::Kind::kCongestion;
   seen.psn = headers.bth.psn.value;
   seen.opcode = headers.bth.opcode.value;
@@ -138,6 +145,10 @@ void sort_by_time(Sightings& sightings) {
 void take_events(wire::PcapReader& reader, std::uint16_t index, Sightings& into) {
   for (const wire::CaptureNote& note : reader.take_notes()) {
     if (into.events.size() == kEventsMax) return;
+    if (auto explanation = explanation_in(note)) {
+      if (into.explanations.size() < kEventsMax) into.explanations.push_back(std::move(*explanation));
+      continue;
+    }
     into.events.push_back(
         {static_cast<std::int64_t>(note.time_ns), std::string(note.text.substr(0, 400)), index});
   }
@@ -174,6 +185,12 @@ std::string read_file(const CaptureInput& input, std::uint16_t index, std::uint6
     Sighting& seen = into.list.emplace_back(sighting_of(packet, captured, flows));
     seen.number = static_cast<std::uint32_t>(note.packets);
     seen.where.file = index;
+    // The name of the program is no remark on the packet.
+    if (auto owner = seen.remarked ? owner_in(captured.comments.front()) : std::nullopt) {
+      seen.remarked = false;
+      if (packet.frame)
+        into.owners.insert_or_assign({ends_of(*packet.frame).destination, owner->first}, owner->second);
+    }
     if (packet.cm) {
       const CmIds ids = ids_of(packet.cm->message);
       into.cm_notes.push_back({at, ids.local, ids.remote, ids.qpn, ids.reason});

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/format.h"
 #include "base/guarded_copy.h"
 #include "wire/headers.h"
 #include "wire/source_port.h"
@@ -42,6 +43,7 @@ CaptureLink::CaptureLink(Link& inner, CaptureSink& sink, const CaptureConfig& co
       sink_(sink),
       epoch_offset_ns_(config.epoch_offset_ns),
       write_through_(config.write_through),
+      owner_(config.owner),
       clock_(config.clock),
       writer_([this](Octets block) { sink_.append(block); }, config.application),
       interface_(writer_.add_interface(
@@ -135,7 +137,11 @@ void CaptureLink::on_packet(const wire::TransportPacket& packet, const objects::
     std::memset(transport_.data() + octets, 0, headers.bth.pad);
     octets += headers.bth.pad;
     const Ends ends{origin.source, origin.destination, origin.source_port, origin.traffic_class};
-    received_ = {emit_packet(ends, Octets(transport_).first(octets), packet_), {}, stamp()};
+    const std::uint32_t qpn = headers.bth.destination.value;
+    received_ = {emit_packet(ends, Octets(transport_).first(octets), packet_),
+                 {},
+                 stamp(),
+                 is_first_for(qpn) ? qpn : 0};
   } else {
     ++skipped_;
   }
@@ -147,10 +153,14 @@ void CaptureLink::on_packet(const wire::TransportPacket& packet, const objects::
   write_received();
 }
 
+bool CaptureLink::is_first_for(std::uint32_t qpn) {
+  return !owner_.empty() && named_.size() < kNamedMax && named_.insert(qpn).second;
+}
+
 void CaptureLink::write_received() {
   if (received_.octets == 0) return;
   write(Octets(packet_).first(received_.octets), received_.when, wire::PacketDirection::kInbound,
-        received_.faults);
+        received_.faults, received_.qpn);
   received_ = {};
 }
 
@@ -181,8 +191,13 @@ std::size_t CaptureLink::emit_packet(const Ends& ends, Octets transport, Mutable
   return wire::emit_frame(frame, to);
 }
 
-void CaptureLink::write(Octets packet, Instant when, wire::PacketDirection direction, const Faults& faults) {
-  const std::string comment = faults.kinds == 0 ? std::string() : fault_text(faults.kinds, faults.rule);
+void CaptureLink::write(Octets packet, Instant when, wire::PacketDirection direction, const Faults& faults,
+                        std::uint32_t first_for) {
+  std::string comment = faults.kinds == 0 ? std::string() : fault_text(faults.kinds, faults.rule);
+  // A packet has one comment: the next packet names the program.
+  if (first_for != 0 && !comment.empty()) named_.erase(first_for);
+  if (first_for != 0 && comment.empty())
+    comment = formatted("{}{:06x} belongs to {}", wire::kOwnerComment, first_for, owner_);
   writer_.write({.interface = interface_,
                  .time_ns = static_cast<std::uint64_t>(when.ns + epoch_offset_ns_),
                  .pieces = std::span(&packet, 1),
@@ -193,10 +208,18 @@ void CaptureLink::write(Octets packet, Instant when, wire::PacketDirection direc
   ++captured_;
 }
 
-void CaptureLink::note(Instant now, std::string_view text) {
+void CaptureLink::note(Instant now, std::string_view text, std::string_view facts) {
   write_pending(now);
-  writer_.write_note(static_cast<std::uint64_t>(now.ns + epoch_offset_ns_), text);
+  writer_.write_note(static_cast<std::uint64_t>(now.ns + epoch_offset_ns_), text, facts);
   sink_.write_out();
+}
+
+void CaptureLink::record_foreign(const ForeignPacket& packet) {
+  std::array<std::uint8_t, kPacketOctetsMax> place;
+  if (packet.transport.size() > kPayloadOctetsMax) return;
+  const std::size_t octets =
+      emit_packet({packet.source, packet.destination, packet.source_port, 0}, packet.transport, place);
+  write(Octets(place).first(octets), packet.when, packet.direction, {});
 }
 
 Instant CaptureLink::stamp() {

@@ -9,14 +9,16 @@
 // With `write_through`, a packet that ends or answers a message is in the file before it takes effect. So the capture
 // of a killed program is complete. Other packets are written with the next such packet, or within kWriteOut.
 //
-// A comment on a packet names the faults injected into it, "fault: drop (rule 2)". A dropped packet is recorded like
-// the others, so it leaves no gap.
+// The first packet that arrives for a queue pair has a comment that names its program. Another comment names the faults
+// injected into a packet, "fault: drop (rule 2)". A dropped packet is recorded like the others, so it leaves no gap.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "base/octets.h"
@@ -30,6 +32,7 @@ namespace rrdma::link {
 struct CaptureConfig {
   std::string interface_name = "rrdma0";
   std::string application = "rrdma";
+  std::string owner;                 // "rping, process 12": named with the first packet for each queue pair
   std::uint32_t snap_octets = 0;     // of each packet; 0: all
   std::int64_t epoch_offset_ns = 0;  // added to an Instant to get the time since 1970
   bool write_through = false;
@@ -56,13 +59,24 @@ class CaptureLink final : public Link, private Receiver {
   // Fault rules follow: a received packet is written after them, with their comment.
   void expect_faults(bool expected) { faults_expected_ = expected; }
   // Records an event that is not a packet. It reaches the file at once.
-  void note(Instant now, std::string_view text);
+  void note(Instant now, std::string_view text, std::string_view facts = {});
+  // Records a packet that no link of ours carried: a message of the connection manager.
+  struct ForeignPacket {
+    wire::Gid source;
+    wire::Gid destination;
+    std::uint16_t source_port = 0;
+    Octets transport;  // BTH and what follows, without ICRC
+    wire::PacketDirection direction = wire::PacketDirection::kUnknown;
+    Instant when;
+  };
+  void record_foreign(const ForeignPacket& packet);
 
  private:
   static constexpr std::size_t kPayloadOctetsMax = 4096;
   static constexpr std::size_t kPacketOctetsMax =
       14 + 40 + 8 + wire::kHeaderOctetsMax + kPayloadOctetsMax + 3 + 4;
   static constexpr std::size_t kPendingMax = 128;
+  static constexpr std::size_t kNamedMax = 65'536;
   // How long a packet may be on its way to the file.
   static constexpr Duration kWriteOut = milliseconds(50);
 
@@ -80,13 +94,16 @@ class CaptureLink final : public Link, private Receiver {
   struct Pending {
     std::size_t octets = 0;
     Faults faults;
-    Instant when;  // of a received packet
+    Instant when;           // of a received packet
+    std::uint32_t qpn = 0;  // the queue pair that a received packet is the first for
   };
 
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
+  [[nodiscard]] bool is_first_for(std::uint32_t qpn);
   [[nodiscard]] std::size_t emit_packet(const Ends& ends, Octets transport, MutableOctets to) const;
   void record(const objects::Frame& frame);
-  void write(Octets packet, Instant when, wire::PacketDirection direction, const Faults& faults);
+  void write(Octets packet, Instant when, wire::PacketDirection direction, const Faults& faults,
+             std::uint32_t first_for = 0);
   void write_received();
   // The time of the next packet: never before that of the last one.
   Instant stamp();
@@ -101,6 +118,8 @@ class CaptureLink final : public Link, private Receiver {
   CaptureSink& sink_;
   const std::int64_t epoch_offset_ns_;
   const bool write_through_;
+  const std::string owner_;
+  std::unordered_set<std::uint32_t> named_;  // queue pairs
   Instant (*const clock_)();
   wire::PcapngWriter writer_;
   std::uint32_t interface_ = 0;

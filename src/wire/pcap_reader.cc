@@ -219,6 +219,7 @@ void PcapReader::add_note(const Block& block) {
     const std::string_view name = line.substr(0, sign), value = line.substr(sign + 1);
     std::uint64_t microseconds = 0;
     if (name == kJournalText) note.text = value;
+    if (name == kJournalFacts) note.facts = value;
     if (name == kJournalTime) std::from_chars(value.data(), value.data() + value.size(), microseconds);
     if (microseconds != 0) note.time_ns = microseconds * 1000;
   }

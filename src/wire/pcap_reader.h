@@ -62,6 +62,7 @@ struct CapturedPacket {
 struct CaptureNote {
   std::uint64_t time_ns = 0;  // since 1970
   std::string_view text;
+  std::string_view facts;  // empty: none
 };
 
 class PcapReader {

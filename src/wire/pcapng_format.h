@@ -22,6 +22,10 @@ inline constexpr std::uint16_t kPcapngMajor = 1;
 
 inline constexpr std::string_view kJournalTime = "__REALTIME_TIMESTAMP";  // microseconds since 1970
 inline constexpr std::string_view kJournalText = "MESSAGE";
+inline constexpr std::string_view kJournalFacts = "RRDMA_FACTS";  // the numbers behind the text
+
+// A packet's comment that names the program of its destination: "QP 0x000011 belongs to rping, process 12".
+inline constexpr std::string_view kOwnerComment = "QP 0x";
 
 inline constexpr std::uint16_t kOptionEnd = 0;
 inline constexpr std::uint16_t kOptionComment = 1;

@@ -74,7 +74,7 @@ void PcapngWriter::write(const PacketRecord& record) {
 }
 
 // Replaces newlines in the text, because a newline would end the field.
-void PcapngWriter::write_note(std::uint64_t time_ns, std::string_view text) {
+void PcapngWriter::write_note(std::uint64_t time_ns, std::string_view text, std::string_view facts) {
   std::string entry(kJournalTime);
   entry +=
       "=" + std::to_string(time_ns / 1000) + "\nSYSLOG_IDENTIFIER=rrdma\n" + std::string(kJournalText) + "=";
@@ -82,6 +82,7 @@ void PcapngWriter::write_note(std::uint64_t time_ns, std::string_view text) {
   std::replace(entry.end() - static_cast<std::ptrdiff_t>(std::min(text.size(), kNoteOctetsMax)), entry.end(),
                '\n', ' ');
   entry += '\n';
+  if (!facts.empty()) entry += std::string(kJournalFacts) + "=" + std::string(facts) + "\n";
   begin_block(kJournalBlock);
   append_padded(octets_of(entry));
   end_block();

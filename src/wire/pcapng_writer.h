@@ -45,8 +45,9 @@ class PcapngWriter {
   // REQUIRES: the interface was added.
   void write(const PacketRecord& record);
 
-  // Records an event that is not a packet. Wireshark shows it as a journal entry at its time.
-  void write_note(std::uint64_t time_ns, std::string_view text);
+  // Records an event that is not a packet, with the numbers behind it. Wireshark shows it as a journal entry at its
+  // time. REQUIRES: no newline in `facts`.
+  void write_note(std::uint64_t time_ns, std::string_view text, std::string_view facts = {});
 
   // Call at the end: the number of packets that the interface saw, and the number that were dropped. REQUIRES: the
   // interface was added.

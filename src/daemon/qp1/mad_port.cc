@@ -11,7 +11,6 @@
 namespace rrdma::daemon {
 namespace {
 
-constexpr wire::QKey kGeneralServicesQKey{0x80010000};
 constexpr wire::Opcode kDatagramSend{wire::Transport::kUnreliableDatagram, wire::Step::kSendOnly};
 constexpr std::size_t kPacketsInOneTurn = 64;
 constexpr std::size_t kInboxMax = 4096;
@@ -120,8 +119,10 @@ void MadPort::on_packet(const wire::TransportPacket& packet, const objects::Pack
   if (!wire::is_introduction(packet.payload) && own_.contains(origin.source))
     return counters_.add("cm.mads_forged");
   counters_.add("cm.mads_received");
-  deliver({.local = origin.destination, .remote = origin.source, .interface_index = origin.interface_index},
-          packet.payload);
+  const cm::MadAddresses addresses{
+      .local = origin.destination, .remote = origin.source, .interface_index = origin.interface_index};
+  observe({addresses, wire::PacketDirection::kInbound, packet.payload, packet.headers.bth.psn.value});
+  deliver(addresses, packet.payload);
 }
 
 // Once, unless injected faults drop or duplicate it.
@@ -154,9 +155,10 @@ std::optional<ReceivedMad> MadPort::receive() {
 void MadPort::send(const cm::OutgoingMad& mad, Instant now) {
   if (mad.route.local == mad.route.remote || own_.contains(mad.route.remote)) {
     counters_.add("cm.mads_within_host");
-    return deliver(
-        {.local = mad.route.remote, .remote = mad.route.local, .interface_index = mad.route.interface_index},
-        mad.octets);
+    const cm::MadAddresses addresses{
+        .local = mad.route.remote, .remote = mad.route.local, .interface_index = mad.route.interface_index};
+    observe({addresses, wire::PacketDirection::kUnknown, mad.octets, next_psn_++});
+    return deliver(addresses, mad.octets);
   }
   transmit(mad, now);
 }
@@ -170,6 +172,10 @@ void MadPort::transmit(const cm::OutgoingMad& mad, Instant now) {
   headers.bth.pkey = wire::kDefaultPKey;
   headers.bth.destination = wire::kGeneralServicesQpn;
   headers.bth.psn = wire::Psn(next_psn_++);
+  observe({{.local = mad.route.remote, .remote = mad.route.local},
+           wire::PacketDirection::kOutbound,
+           mad.octets,
+           headers.bth.psn.value});
   headers.deth.qkey = kGeneralServicesQKey;
   headers.deth.source = wire::kGeneralServicesQpn;
   frame->header_octets =

@@ -21,8 +21,12 @@
 #include "host/interfaces.h"
 #include "link/fault_spec.h"
 #include "link/udp/udp_link.h"
+#include "wire/introduction_mad.h"
+#include "wire/pcapng_format.h"
 
 namespace rrdma::daemon {
+
+inline constexpr wire::QKey kGeneralServicesQKey{0x80010000};
 
 struct ReceivedMad {
   cm::MadAddresses addresses;
@@ -58,6 +62,14 @@ class MadPort final : public Subsystem, private link::Receiver {
   void set_filter(std::function<bool(const cm::MadAddresses&, Octets)> filter) {
     filter_ = std::move(filter);
   }
+  // Called for each MAD of the connection manager that is sent or arrives, as a packet.
+  struct SeenMad {
+    cm::MadAddresses addresses;                                         // as its receiver sees them
+    wire::PacketDirection direction = wire::PacketDirection::kUnknown;  // unknown: within this host
+    Octets mad;
+    std::uint32_t psn = 0;
+  };
+  void set_observer(std::function<void(const SeenMad&)> observer) { observer_ = std::move(observer); }
   // Sends over the network, or to this host itself. A MAD that cannot be sent is lost, as on any network.
   void send(const cm::OutgoingMad& mad, Instant now);
   [[nodiscard]] std::optional<ReceivedMad> receive();
@@ -77,6 +89,9 @@ class MadPort final : public Subsystem, private link::Receiver {
   void handle_readable(int descriptor);
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
   void transmit(const cm::OutgoingMad& mad, Instant now);
+  void observe(const SeenMad& seen) const {
+    if (observer_ && !wire::is_introduction(seen.mad)) observer_(seen);
+  }
   void deliver(const cm::MadAddresses& addresses, Octets mad);
 
   EventLoop& loop_;
@@ -92,6 +107,7 @@ class MadPort final : public Subsystem, private link::Receiver {
   std::function<void()> arrival_;
   std::function<void(const ReceivedMad&)> introduction_;
   std::function<bool(const cm::MadAddresses&, Octets)> filter_;
+  std::function<void(const SeenMad&)> observer_;
   std::uint32_t next_psn_ = 0;
 };
 

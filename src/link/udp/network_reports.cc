@@ -77,7 +77,8 @@ NetworkReport report_in(msghdr& message) {
     if (error.ee_origin == SO_EE_ORIGIN_ICMP) report.kind = kind_of_ipv4(error.ee_type, error.ee_code);
     if (error.ee_origin == SO_EE_ORIGIN_ICMP6) report.kind = kind_of_ipv6(error.ee_type, error.ee_code);
     report.mtu = report.kind == Kind::kTooLong ? error.ee_info : 0;
-    if (error.ee_origin == SO_EE_ORIGIN_ICMP || control->cmsg_len >= CMSG_LEN(sizeof error + sizeof(sockaddr_in6)))
+    if (error.ee_origin == SO_EE_ORIGIN_ICMP ||
+        control->cmsg_len >= CMSG_LEN(sizeof error + sizeof(sockaddr_in6)))
       report.reporter = gid_at(CMSG_DATA(control) + sizeof error);
   }
   return report;

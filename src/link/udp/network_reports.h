@@ -18,9 +18,9 @@ namespace rrdma::link {
 struct NetworkReport {
   enum class Kind : std::uint8_t { kNone, kHopsExceeded, kPortClosed, kUnreachable, kForbidden, kTooLong };
   Kind kind = Kind::kNone;
-  wire::Gid destination;   // of the packet
-  wire::Gid reporter;      // the router or host that dropped it
-  std::uint32_t mtu = 0;   // kTooLong: bytes that the next link carries
+  wire::Gid destination;  // of the packet
+  wire::Gid reporter;     // the router or host that dropped it
+  std::uint32_t mtu = 0;  // kTooLong: bytes that the next link carries
   Instant seen;
 };
 

@@ -66,7 +66,7 @@ class UdpLink final : public Link {
   [[nodiscard]] const UdpCounters& tally() const { return counters_; }
   // The errno of the last frame that could not be sent; 0: none.
   [[nodiscard]] int last_error() const { return transmitter_.last_error(); }
-  // What the network answered by ICMP to packets for this address, if it did lately. Costs system calls: for failures.
+  // The network's answer by ICMP to packets for this address, if it is recent. Costs system calls: for failures.
   [[nodiscard]] std::optional<NetworkReport> report_about(const wire::Gid& destination, Instant now) {
     reports_.collect(now);
     return reports_.about(destination, now);

@@ -155,19 +155,22 @@ std::string report_text(const ExplainFacts& facts) {
   const std::string from = wire::to_text(facts.reporter);
   switch (facts.report) {
     case ExplainFacts::kHopsExceeded:
-      return formatted("; {} dropped our packets because their TTL ran out (ICMP time exceeded): look for a routing "
-                       "loop, and at net.ipv4.ip_default_ttl or a route's hoplimit",
-                       from);
+      return formatted(
+          "; {} dropped our packets because their TTL ran out (ICMP time exceeded): look for a routing "
+          "loop, and at net.ipv4.ip_default_ttl or a route's hoplimit",
+          from);
     case ExplainFacts::kPortClosed:
-      return formatted("; {} answered that nothing receives at its UDP port 4791 (ICMP port unreachable)", from);
+      return formatted("; {} answered that nothing receives at its UDP port 4791 (ICMP port unreachable)",
+                       from);
     case ExplainFacts::kUnreachable:
       return formatted("; {} answered that the peer cannot be reached (ICMP destination unreachable)", from);
     case ExplainFacts::kForbidden:
       return formatted("; a firewall at {} refuses our packets (ICMP administratively prohibited)", from);
     case ExplainFacts::kTooLong:
-      return formatted("; {} dropped packets that are too long: its next link carries {} bytes (ICMP fragmentation "
-                       "needed); use a smaller path_mtu",
-                       from, facts.reported_mtu);
+      return formatted(
+          "; {} dropped packets that are too long: its next link carries {} bytes (ICMP fragmentation "
+          "needed); use a smaller path_mtu",
+          from, facts.reported_mtu);
     default: return "";
   }
 }
@@ -254,22 +257,27 @@ std::string failure_sentence(const ExplainFacts& facts) {
                                   : formatted("failed with status {} ({})", facts.status,
                                               objects::describe(static_cast<objects::Status>(facts.status)));
   return formatted("{} {}: {}{}{}{}{}{}{}{}. {}{}", request_text(facts), verdict, objects::describe(cause),
-                   fate_text(facts), report_text(facts), memory_text(facts), answer_text(facts), attempts_text(facts),
-                   place_text(facts), progress_text(facts), injected_text(cause, facts.lost),
-                   objects::remedy(cause));
+                   fate_text(facts), report_text(facts), memory_text(facts), answer_text(facts),
+                   attempts_text(facts), place_text(facts), progress_text(facts),
+                   injected_text(cause, facts.lost), objects::remedy(cause));
 }
 
-void FailureLog::handle_failed(const transport::QueuePair& qp, const FailedRequest& failed,
-                               const objects::MemoryTable& memory, const LinkEvidence& evidence) {
-  if (first_failures_.contains(qp.qpn.value)) return;
+std::optional<FailureLog::Note> FailureLog::handle_failed(const transport::QueuePair& qp,
+                                                          const FailedRequest& failed,
+                                                          const objects::MemoryTable& memory,
+                                                          const LinkEvidence& evidence) {
+  if (first_failures_.contains(qp.qpn.value)) return std::nullopt;
   ExplainFacts facts = facts_of(qp, failed);
   facts.lost = evidence.lost;
   if (evidence.report) add_report(*evidence.report, facts);
   if (qp.pd != nullptr) add_memory(memory, *qp.pd, failed, facts);
   if (const auto gone = departures_.find(qp.qpn.value); gone != departures_.end())
     add_fate(gone->second, facts);
-  const host::ExplainHandle handle = host::explain_failure(call_of(failed), failure_sentence(facts), facts);
+  const std::string sentence = failure_sentence(facts);
+  const host::ExplainHandle handle = host::explain_failure(call_of(failed), sentence, facts);
   first_failures_[qp.qpn.value] = {handle, facts};
+  return Note{formatted("explain: QP {:#08x}: {}: {}", qp.qpn.value, call_of(failed), sentence),
+              host::digits_of(facts)};
 }
 
 void FailureLog::handle_peer_gone(const transport::QueuePair& qp, const control::PeerGone& gone) {

@@ -5,6 +5,7 @@
 // Threads: all calls under the lane's lock.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -18,8 +19,13 @@ namespace rrdma::nic {
 
 class FailureLog {
  public:
-  void handle_failed(const transport::QueuePair& qp, const transport::FailedRequest& failed,
-                     const objects::MemoryTable& memory, const LinkEvidence& evidence);
+  // The first failure of a QP, for its capture.
+  struct Note {
+    std::string text;   // "explain: QP 0x000011: ibv_post_send: SEND of …"
+    std::string facts;  // host::digits_of
+  };
+  std::optional<Note> handle_failed(const transport::QueuePair& qp, const transport::FailedRequest& failed,
+                                    const objects::MemoryTable& memory, const LinkEvidence& evidence);
   void handle_flushed(const transport::QueuePair& qp, std::uint32_t sends, std::uint32_t receives);
   // The process that this QP is connected to has ended.
   void handle_peer_gone(const transport::QueuePair& qp, const control::PeerGone& gone);

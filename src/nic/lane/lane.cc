@@ -7,6 +7,7 @@
 
 #include "base/entropy.h"
 #include "base/result_try.h"
+#include "wire/source_port.h"
 
 namespace rrdma::nic {
 
@@ -197,6 +198,16 @@ void Lane::set_faults(const std::vector<link::FaultScope>& scopes, bool packets_
 bool Lane::note_in_captures(std::string_view text) {
   const std::lock_guard lock(mutex_);
   return links_.note_in_captures(host::now(), text);
+}
+
+bool Lane::record_mad(const control::MadSeen& mad) {
+  const std::lock_guard lock(mutex_);
+  return links_.record_foreign({.source = mad.source,
+                                .destination = mad.destination,
+                                .source_port = wire::source_port_of_datagrams(wire::kGeneralServicesQpn),
+                                .transport = mad.transport,
+                                .direction = static_cast<wire::PacketDirection>(mad.direction),
+                                .when = Instant{mad.when_ns}});
 }
 
 // A direct operation takes no PSN, so both settings may change between two frames.

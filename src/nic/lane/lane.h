@@ -121,6 +121,8 @@ class Lane final : private transport::EventSink, private Duty {
   void set_faults(const std::vector<link::FaultScope>& scopes, bool packets_only);
   // Records an event that is not a packet. False if no capture is running here.
   bool note_in_captures(std::string_view text);
+  // Records a message of the connection manager in the same way.
+  bool record_mad(const control::MadSeen& mad);
 
  private:
   Lane(const Settings& settings, control::DaemonClient& daemon, control::GrantedSlot granted,
@@ -133,7 +135,8 @@ class Lane final : private transport::EventSink, private Duty {
   void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
   void on_qp_changed(transport::QueuePair& qp, bool destroyed) override;
   void on_request_failed(transport::QueuePair& qp, const transport::FailedRequest& failed) override {
-    failures_.handle_failed(qp, failed, memory_, evidence_about(failed));
+    if (const auto note = failures_.handle_failed(qp, failed, memory_, evidence_about(failed)))
+      links_.note_in_captures(failed.at, note->text, note->facts);
   }
   void on_requests_flushed(transport::QueuePair& qp, std::uint32_t sends, std::uint32_t receives) override {
     failures_.handle_flushed(qp, sends, receives);

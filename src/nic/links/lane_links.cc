@@ -1,13 +1,23 @@
 #include "nic/links/lane_links.h"
 
+#include <errno.h>
+
 #include <cstring>
 #include <utility>
 
 #include "base/format.h"
+#include "base/raw_syscall.h"
 #include "host/clock.h"
 #include "host/explain.h"
 
 namespace rrdma::nic {
+namespace {
+
+std::string name_of_this_process() {
+  return formatted("{}, process {}", program_invocation_short_name, raw::getpid());
+}
+
+}  // namespace
 
 LaneLinks::LaneLinks(const Settings& settings, control::DaemonClient& daemon, control::GrantedSlot granted,
                      LaneInterface interface)
@@ -112,6 +122,7 @@ void LaneLinks::attach(LinkIndex index, link::Link* link) {
   if (capture_ != nullptr) {
     link::CaptureConfig config;
     config.interface_name = interface_.name;
+    config.owner = name_of_this_process();
     config.snap_octets = settings_.capture_limits.snap_octets;
     config.epoch_offset_ns = host::wall_offset_ns();
     config.write_through = true;
@@ -178,15 +189,27 @@ LinkEvidence LaneLinks::evidence(const wire::Gid& peer, bool silent, Instant now
 
 void LaneLinks::start_capture(OwnedFd socket, std::uint32_t snap_octets) {
   stop_capture();
-  live_capture_.start(std::move(socket), {.interface_name = interface_.name, .snap_octets = snap_octets});
+  live_capture_.start(
+      std::move(socket),
+      {.interface_name = interface_.name, .owner = name_of_this_process(), .snap_octets = snap_octets});
   connect_all();
 }
 
-bool LaneLinks::note_in_captures(Instant now, std::string_view text) {
-  const bool live = live_capture_.note(now, text);
+bool LaneLinks::note_in_captures(Instant now, std::string_view text, std::string_view facts) {
+  const bool live = live_capture_.note(now, text, facts);
   for (const auto& recorder : recorders_) {
     if (recorder == nullptr) continue;
-    recorder->note(now, text);
+    recorder->note(now, text, facts);
+    return true;
+  }
+  return live;
+}
+
+bool LaneLinks::record_foreign(const link::CaptureLink::ForeignPacket& packet) {
+  const bool live = live_capture_.record_foreign(packet);
+  for (const auto& recorder : recorders_) {
+    if (recorder == nullptr) continue;
+    recorder->record_foreign(packet);
     return true;
   }
   return live;

@@ -80,8 +80,9 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   void start_capture(OwnedFd socket, std::uint32_t snap_octets);
   // Destroy the result without the lane's lock: it may wait for the tool.
   std::unique_ptr<CaptureStream> stop_capture();
-  // Records an event that is not a packet. False if no capture is running.
-  bool note_in_captures(Instant now, std::string_view text);
+  // Records an event that is not a packet, or a packet that no link carried. False if no capture is running.
+  bool note_in_captures(Instant now, std::string_view text, std::string_view facts = {});
+  bool record_foreign(const link::CaptureLink::ForeignPacket& packet);
   // Writes everything captured so far to the file.
   void write_captures() {
     if (capture_ != nullptr) capture_->write_out();

@@ -19,10 +19,19 @@ std::unique_ptr<CaptureStream> LiveCapture::stop() {
   return std::move(stream_);
 }
 
-bool LiveCapture::note(Instant now, std::string_view text) {
+bool LiveCapture::note(Instant now, std::string_view text, std::string_view facts) {
   for (const auto& around : around_) {
     if (around == nullptr) continue;
-    around->note(now, text);
+    around->note(now, text, facts);
+    return true;
+  }
+  return false;
+}
+
+bool LiveCapture::record_foreign(const link::CaptureLink::ForeignPacket& packet) {
+  for (const auto& around : around_) {
+    if (around == nullptr) continue;
+    around->record_foreign(packet);
     return true;
   }
   return false;

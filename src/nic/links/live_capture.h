@@ -30,7 +30,8 @@ class LiveCapture {
     if (stream_ != nullptr) stream_->write_out();
   }
   // Records an event that is not a packet. False if no capture is running.
-  bool note(Instant now, std::string_view text);
+  bool note(Instant now, std::string_view text, std::string_view facts = {});
+  bool record_foreign(const link::CaptureLink::ForeignPacket& packet);
   // The link to use in place of `link`: its CaptureLink if a capture is running, otherwise itself.
   [[nodiscard]] link::Link& around(LinkIndex index, link::Link& link);
 

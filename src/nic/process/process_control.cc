@@ -44,6 +44,9 @@ Result<std::unique_ptr<ProcessControl>, Problem> ProcessControl::connect(const S
   host::install_fault_handler();
   std::unique_ptr<ProcessControl> control(new ProcessControl(settings, std::move(*daemon)));
   control->pass_on_faults();
+  if (!settings.capture_file.empty())
+    (void)control->daemon_->request<control::Done>(control::WatchMads{},
+                                                   control::DaemonClient::Repeat::kOnce);
   return control;
 }
 
@@ -101,6 +104,16 @@ void ProcessControl::note_in_captures(const std::string& line) {
   }
 }
 
+bool ProcessControl::try_record_mad(const control::MadSeen& mad) {
+  return std::any_of(lanes_.begin(), lanes_.end(), [&mad](Lane* lane) { return lane->record_mad(mad); });
+}
+
+void ProcessControl::record_mad(control::MadSeen mad) {
+  const std::lock_guard lock(lanes_mutex_);
+  if (!try_record_mad(mad) && lanes_.empty() && early_mads_.size() < kEarlyMadsMax)
+    early_mads_.push_back(std::move(mad));
+}
+
 void ProcessControl::refresh_devices() {
   std::vector<std::shared_ptr<host::NetlinkDevice>> devices;
   {
@@ -127,6 +140,7 @@ void ProcessControl::add(Lane& lane) {
     lanes_.push_back(&lane);
     if (capture_order_.record || capture_order_.packets_only)
       lane.follow_capture_order(capture_order_, duplicates(capture_channel_));
+    std::erase_if(early_mads_, [this](const control::MadSeen& mad) { return try_record_mad(mad); });
   }
   if (faults::armed() || packets_only_) apply_faults();
 }
@@ -199,6 +213,7 @@ void ProcessControl::handle_other(control::Received& message) {
     packets_only_ = order->packets_only;
     return faults_.follow(*order);
   }
+  if (auto mad = message.as<control::MadSeen>()) return record_mad(std::move(*mad));
   if (const auto injected = message.as<control::FaultInjected>())
     return faults::explain_injection(injected->number, injected->rule, injected->deed);
   if (DaemonListener* listener = listener_.load()) listener->on_daemon_message(message);

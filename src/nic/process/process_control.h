@@ -59,6 +59,9 @@ class ProcessControl final : private control::DaemonEvents {
   void apply_faults();
   void note_in_captures(const std::string& line);
   void pass_on_faults();
+  void record_mad(control::MadSeen mad);
+  // REQUIRES: lanes_mutex_.
+  [[nodiscard]] bool try_record_mad(const control::MadSeen& mad);
   void follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds);
   // REQUIRES: lanes_mutex_. Null: not one of our slots.
   [[nodiscard]] Lane* find_lane(control::Slot slot) const;
@@ -79,8 +82,11 @@ class ProcessControl final : private control::DaemonEvents {
   std::vector<std::shared_ptr<host::NetlinkDevice>> devices_;
   std::mutex lanes_mutex_;  // locked before any lane's lock
   std::vector<Lane*> lanes_;
-  control::CaptureOrder capture_order_;    // currently in effect
-  std::vector<OwnedFd> capture_channel_;   // for it
+  control::CaptureOrder capture_order_;   // currently in effect
+  std::vector<OwnedFd> capture_channel_;  // for it
+  // Messages of the connection manager that came before the first lane: a server is called before it has a queue pair.
+  static constexpr std::size_t kEarlyMadsMax = 256;
+  std::vector<control::MadSeen> early_mads_;
   std::atomic<bool> packets_only_{false};  // by order: another program's faults must apply
   ProcessFaults faults_;                   // last, because it calls back
 };

@@ -9,6 +9,7 @@
 #include "tools/decode/connections.h"
 #include "tools/suggestion.h"
 #include "wire/address_text.h"
+#include "wire/pcapng_format.h"
 
 namespace rrdma::tools {
 namespace {
@@ -85,8 +86,10 @@ bool says_no(const wire::Dissection& packet) {
 
 bool PacketFilter::matches(const wire::Dissection& packet, const wire::CapturedPacket& captured,
                            std::optional<wire::Qpn> source) const {
-  if (errors && packet.verdict != wire::PacketVerdict::kBad && !says_no(packet) && captured.comments.empty())
-    return false;
+  const bool remarked =
+      std::any_of(captured.comments.begin(), captured.comments.end(),
+                  [](std::string_view comment) { return !comment.starts_with(wire::kOwnerComment); });
+  if (errors && packet.verdict != wire::PacketVerdict::kBad && !says_no(packet) && !remarked) return false;
   if (qp) {
     if (!packet.transport) return false;
     if (packet.transport->headers.bth.destination != *qp && source != qp) return false;

@@ -282,6 +282,34 @@ std::string RpcFrames::line(const wire::Dissection& packet, Octets payload) cons
   return text;
 }
 
+std::vector<RpcFrames::Summary> RpcFrames::summaries(const wire::Dissection& packet) const {
+  if (!begins_message(packet)) return {};
+  const auto message = message_in(packet.transport->payload);
+  std::vector<Summary> all;
+  if (!message || !message->frame) return all;
+  const auto add = [&](const Seen& seen) {
+    if (!seen.frame) return;
+    const frames::Frame& frame = *seen.frame;
+    Summary summary{.call = frame.call, .octets = seen.body_octets()};
+    switch (frame.kind) {
+      case frames::Kind::kCall: summary.method = method_text(frame.method); break;
+      case frames::Kind::kReply:
+        summary.kind = Summary::Kind::kReply;
+        summary.status = rpc::name_of(static_cast<rpc::Code>(frame.status));
+        break;
+      case frames::Kind::kItem: summary.kind = Summary::Kind::kItem; break;
+      default: return;
+    }
+    all.push_back(std::move(summary));
+  };
+  if (message->frame->kind != frames::Kind::kPack) {
+    add(*message);
+  } else {
+    for (const Seen& seen : message->packed) add(seen);
+  }
+  return all;
+}
+
 std::string RpcFrames::frame_text(const rpc::detail::Frame& frame, std::size_t body) const {
   std::string text(kind_name(frame.kind));
   if (frame.call != 0 || frame.kind == frames::Kind::kCall) text += formatted(" 0x{:08x}", frame.call);

@@ -27,6 +27,19 @@ class RpcFrames {
   // Call this for every packet of the capture in order, before showing any.
   void learn(const wire::Dissection& packet);
 
+  // Whether a handshake of rrdma::rpc was seen.
+  [[nodiscard]] bool any() const { return !ends_.empty(); }
+  // The frames of one packet, for a list of calls. Kinds that no call needs are left out.
+  struct Summary {
+    enum class Kind : std::uint8_t { kCall, kReply, kItem };
+    Kind kind = Kind::kCall;
+    std::uint32_t call = 0;
+    std::string method;  // of a call
+    std::string status;  // of a reply: "OK"
+    std::size_t octets = 0;
+  };
+  [[nodiscard]] std::vector<Summary> summaries(const wire::Dissection& packet) const;
+
   // `rpc CALL 0x00010000 rrdma.Health/check, 0 octets`. Empty if there is no frame. `payload`: its captured
   // part.
   [[nodiscard]] std::string line(const wire::Dissection& packet, Octets payload) const;

@@ -130,14 +130,17 @@ std::string report(const ExplainFacts& facts) {
   switch (facts.report) {
     case ExplainFacts::kHopsExceeded:
       return formatted(
-          "；{} 丢弃了我们的报文，因为其 TTL 已耗尽（ICMP 超时）：请查找路由环路，并检查 net.ipv4.ip_default_ttl 或路由的 hoplimit",
+          "；{} 丢弃了我们的报文，因为其 TTL 已耗尽（ICMP 超时）：请查找路由环路，并检查 "
+          "net.ipv4.ip_default_ttl 或路由的 hoplimit",
           from);
-    case ExplainFacts::kPortClosed: return formatted("；{} 回答其 UDP 端口 4791 无人接收（ICMP 端口不可达）", from);
+    case ExplainFacts::kPortClosed:
+      return formatted("；{} 回答其 UDP 端口 4791 无人接收（ICMP 端口不可达）", from);
     case ExplainFacts::kUnreachable: return formatted("；{} 回答对端不可达（ICMP 目的不可达）", from);
     case ExplainFacts::kForbidden: return formatted("；{} 的防火墙拒绝我们的报文（ICMP 管理性禁止）", from);
     case ExplainFacts::kTooLong:
-      return formatted("；{} 丢弃了过长的报文：其下一段链路的 MTU 为 {} 字节（ICMP 需要分片）；请用更小的 path_mtu", from,
-                       facts.reported_mtu);
+      return formatted(
+          "；{} 丢弃了过长的报文：其下一段链路的 MTU 为 {} 字节（ICMP 需要分片）；请用更小的 path_mtu", from,
+          facts.reported_mtu);
     default: return "";
   }
 }
@@ -259,8 +262,8 @@ std::string failure_in_chinese(const host::ExplainFacts& facts) {
   const bool partly = facts.kind == ExplainFacts::kSend && facts.moved != 0 && facts.moved < facts.length;
   const bool injected = facts.lost != 0 && (cause == Cause::kPeerSilent || cause == Cause::kPeerKeepsNaking);
   return formatted("{}{}：{}{}{}{}{}{}{}{}。{}", request(facts), verdict,
-                   clause(find_topic(TopicKind::kCause, facts.cause)), fate(facts), report(facts), memory(facts),
-                   answer(facts), attempts(facts), place(facts),
+                   clause(find_topic(TopicKind::kCause, facts.cause)), fate(facts), report(facts),
+                   memory(facts), answer(facts), attempts(facts), place(facts),
                    partly ? formatted("；其中 {} 字节已到达", facts.moved) : "",
                    injected ? formatted("注入的故障丢弃了 {} 个报文：很可能就是原因。", facts.lost) : "");
 }

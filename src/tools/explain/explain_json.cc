@@ -97,8 +97,8 @@ Json failure_json(const ExplainFacts& facts, Language language) {
                             {"fate", facts.peer_fate == ExplainFacts::kExited ? "exited" : "killed"}};
   }
   if (facts.report != ExplainFacts::kNoReport) {
-    constexpr std::string_view kReports[] = {"",          "ttl_exceeded", "port_closed",
-                                             "unreachable", "forbidden",    "too_long"};
+    constexpr std::string_view kReports[] = {"",          "ttl_exceeded", "port_closed", "unreachable",
+                                             "forbidden", "too_long"};
     json["network_report"] = {{"kind", facts.report < std::size(kReports) ? kReports[facts.report] : "?"},
                               {"from", wire::to_text(facts.reporter)}};
     if (facts.reported_mtu != 0) json["network_report"]["mtu"] = facts.reported_mtu;

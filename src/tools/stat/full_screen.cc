@@ -4,8 +4,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
+#include <utility>
 
 namespace rrdma::tools {
 namespace {
@@ -80,9 +82,22 @@ std::optional<char> FullScreen::key(int timeout_ms) {
     typed_.assign(letters, static_cast<std::size_t>(count));
   }
   const bool sequence = typed_.size() > 1 && typed_[0] == '\x1b' && (typed_[1] == '[' || typed_[1] == 'O');
-  const char first = sequence ? '\0' : typed_[0];
-  typed_.erase(0, sequence ? std::string::npos : 1);
-  return first;
+  if (!sequence) {
+    const char first = typed_[0];
+    typed_.erase(0, 1);
+    return first;
+  }
+  // ESC [ parameters final: several keys may have been read together.
+  std::size_t end = 2;
+  while (end < typed_.size() && (typed_[end] < '@' || typed_[end] > '~')) ++end;
+  const std::string keys = typed_.substr(2, end - 1);
+  typed_.erase(0, std::min(typed_.size(), end + 1));
+  constexpr std::pair<std::string_view, char> kMoves[] = {
+      {"A", kKeyUp},   {"B", kKeyDown}, {"5~", kKeyPageUp}, {"6~", kKeyPageDown},
+      {"H", kKeyHome}, {"F", kKeyEnd},  {"1~", kKeyHome},   {"4~", kKeyEnd}};
+  for (const auto& [name, move] : kMoves)
+    if (keys == name) return move;
+  return '\0';
 }
 
 }  // namespace rrdma::tools

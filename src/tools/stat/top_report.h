@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tools/stat/columns.h"
+#include "tools/stat/sparkline.h"
 
 namespace rrdma::tools {
 
@@ -16,7 +19,18 @@ struct TopView {
   bool help = false;
   std::string filter;    // show only rows that contain it
   bool editing = false;  // the user is typing the filter
+  // The cursor is on a queue pair; it stays there when the order changes.
+  RateHistory::Key chosen{0, 0};
+  enum class Page : std::uint8_t { kTables, kQueuePair, kExplain } page = Page::kTables;
+  std::size_t scrolled = 0;  // lines of a page
+  bool asking = false;       // the user is typing a fault
+  std::string fault;
+  std::string said;  // the result of the last action
 };
+
+// The queue pairs in the order of the screen.
+[[nodiscard]] std::vector<RateHistory::Key> shown_queue_pairs(const Observation& now,
+                                                              const Observation* before, const TopView& view);
 
 struct ScreenSize {
   std::size_t columns = 80;
@@ -26,6 +40,12 @@ struct ScreenSize {
 // Fits `size` if there are at least nine lines; leaves out rows and columns that do not fit. `before`: null
 // the first time, when there are no rates yet.
 [[nodiscard]] std::string top_screen(const Observation& now, const Observation* before, const TopView& view,
-                                     ScreenSize size, const wire::Palette& palette);
+                                     const RateHistory& history, ScreenSize size,
+                                     const wire::Palette& palette);
+// One queue pair, or the sentences of `rrdma explain` about its program (top_pages.cc).
+[[nodiscard]] std::string queue_pair_page(const Observation& now, const TopView& view,
+                                          const RateHistory& history, ScreenSize size,
+                                          const wire::Palette& palette);
+[[nodiscard]] std::string explain_page(const TopView& view, ScreenSize size);
 
 }  // namespace rrdma::tools

@@ -54,6 +54,62 @@ class Capture(unittest.TestCase):
         self.assertIn("10.9.0.1", shown)
         self.assertGreater(len(re.findall(r"(?m)SEND", shown)), 20)
 
+    def local_rping(self, *server_options):
+        """A capture of two programs on this host, and their processes."""
+        words = [RRDMA, "run", "--pcap", self.file, "--", "rping", "-a", "10.9.0.1", "-p", "18613", "-C", "3"]
+        server = subprocess.Popen([*words, "-s"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            for _ in range(50):
+                client = subprocess.Popen([*words, "-c"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                if client.wait(30) == 0:
+                    break
+                time.sleep(0.1)
+            server.wait(30)
+        finally:
+            server.kill()
+            server.wait()
+        return server.pid, client.pid
+
+    def test_the_handshake_of_a_local_connection(self):
+        """The daemon sends these messages, and both programs record them."""
+        server, client = self.local_rping()
+        shown, _ = run("decode", self.file)
+        for message in ("REQ to port 18613", "REP", "RTU", "DREQ"):
+            self.assertRegex(shown, f"CM {message}")
+        self.assertEqual(len(re.findall("CM RTU", shown)), 2, "once where it leaves, once where it arrives")
+        for pid in (server, client):
+            self.assertRegex(shown, rf"# QP 0x[0-9a-f]{{6}} belongs to rping, process {pid}\n")
+        self.assertNotIn("belongs", run("decode", self.file, "errors")[0], "the name of a program is no error")
+
+    def test_the_handshake_during_rrdma_capture(self):
+        recorder = subprocess.Popen([RRDMA, "capture", self.file], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            with PingPong(port=18614):
+                surroundings.wait_for(lambda: os.path.exists(self.file) and os.path.getsize(self.file) > 1000)
+                other = self.file
+                self.file += ".own"
+                self.local_rping()
+                self.file = other
+        finally:
+            recorder.send_signal(signal.SIGINT)
+            recorder.wait(20)
+        self.assertRegex(run("decode", self.file, "op=RTU")[0], "CM RTU")
+
+    def test_explanations_travel_in_the_capture(self):
+        """The client's receive buffer is too small: both ends know, and the capture of one tells."""
+        words = [RRDMA, "run", "--link", "udp", "--", "ibv_rc_pingpong", "-g", "1", "-n", "20", "-p", "18615"]
+        before = servers.open_ports()
+        server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            servers.await_server(server, before, words)
+            subprocess.run([RRDMA, "run", "--link", "udp", "--pcap", self.file, "--", *words[5:], "-s", "64", "localhost"], capture_output=True, timeout=60)
+        finally:
+            server.kill()
+            server.wait()
+        shown, _ = run("decode", self.file)
+        self.assertRegex(shown, r"# explain: QP 0x[0-9a-f]{6}: ibv_post_\w+: .* failed with status \d+")
+        self.assertIn("# explain:", run("decode", self.file, "errors")[0])
+
     def test_tshark_reads_it(self):
         with PingPong(port=18611):
             self.both_run()

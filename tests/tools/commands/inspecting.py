@@ -96,14 +96,15 @@ def tshark_counts(path):
 
 
 def tshark_marks(path):
-    """The number of packets with each fault according to tshark, and the notes that are not packets."""
+    """The number of packets with each fault according to tshark, and the notes about faults that are not packets. The
+    comment that names a program is no fault."""
     words = ["tshark", "-r", path, "-T", "fields", "-e", "frame.comment", "-e", "systemd_journal.message"]
     rows = [line.split("\t") for line in subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()]
     marks = collections.Counter()
-    for comment in (row[0] for row in rows if row[0]):
+    for comment in (row[0] for row in rows if row[0] and not row[0].startswith("QP 0x")):
         what = comment.removeprefix("fault: ").partition(" (")[0]
         marks.update(["frames", *what.split(", ")])
-    return marks, [row[1] for row in rows if len(row) > 1 and row[1]]
+    return marks, [row[1] for row in rows if len(row) > 1 and row[1] and not row[1].startswith("explain: ")]
 
 
 def block(kind, body):

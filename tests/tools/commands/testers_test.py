@@ -51,6 +51,44 @@ class Testers(unittest.TestCase):
         self.assertIn("3 passed", done.stdout)
 
     @unittest.skipUnless(importlib.util.find_spec("pytest"), "no pytest")
+    def test_a_failed_test_shows_what_rrdma_knows(self):
+        """The first test fails of an injected fault, the second passes and leaves nothing."""
+        pathlib.Path(self.folder, "test_report.py").write_text(textwrap.dedent("""
+            import pytest
+            @pytest.mark.rrdma(faults=["verb=ibv_create_cq:ENOMEM"], options=["--link", "udp"])
+            def test_red(rrdma):
+                assert rrdma.run("ibv_rc_pingpong", "-g", "1").returncode == 0
+            def test_green(rrdma):
+                assert rrdma.run("true").returncode == 0
+            """))
+        done = follow(sys.executable, "-B", "-m", "pytest", "-q", "-p", "pytest_rrdma", "-p", "no:cacheprovider", "--rrdma-report", "report",
+                      folder=self.folder, PYTHONPATH=str(SOURCE / "packaging/pytest"))
+        self.assertIn("1 failed, 1 passed", done.stdout, done.stderr)
+        self.assertIn("rrdma explain", done.stdout)
+        self.assertIn("ENOMEM", done.stdout)
+        self.assertEqual(list(pathlib.Path(self.folder, "report").glob("*green*")), [])
+
+    @unittest.skipUnless(importlib.util.find_spec("pytest"), "no pytest")
+    def test_a_failed_test_leaves_the_inspectors_page(self):
+        pathlib.Path(self.folder, "test_page.py").write_text(textwrap.dedent("""
+            import time
+            def test_red(rrdma):
+                server = rrdma.start("ibv_rc_pingpong", "-g", "1", "-n", "50", "-p", "18731")
+                for _ in range(50):
+                    client = rrdma.run("ibv_rc_pingpong", "-g", "1", "-n", "50", "-p", "18731", "localhost")
+                    if client.returncode == 0:
+                        break
+                    time.sleep(0.1)
+                assert client.returncode != 0, "on purpose"
+            """))
+        done = follow(sys.executable, "-B", "-m", "pytest", "-q", "-p", "pytest_rrdma", "-p", "no:cacheprovider", folder=self.folder,
+                      PYTHONPATH=str(SOURCE / "packaging/pytest"), RRDMA_REPORT=str(pathlib.Path(self.folder, "report")))
+        pages = list(pathlib.Path(self.folder, "report").glob("*test_red.html"))
+        self.assertEqual(len(pages), 1, done.stdout + done.stderr)
+        self.assertIn('id="capture"', pages[0].read_text())
+        self.assertIn(str(pages[0].resolve()), done.stdout)
+
+    @unittest.skipUnless(importlib.util.find_spec("pytest"), "no pytest")
     def test_pytest_itself_as_the_program(self):
         pathlib.Path(self.folder, "test_own.py").write_text(
             "import os\ndef test_devices():\n    assert sorted(os.listdir('/sys/class/infiniband'))[:2] == ['rrdma0', 'rrdma1']\n")
@@ -65,6 +103,25 @@ class Testers(unittest.TestCase):
         self.assertEqual(made.returncode, 0, made.stdout + made.stderr)
         done = follow("ctest", "--output-on-failure", folder=self.folder)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    @unittest.skipUnless(shutil.which("cmake"), "no cmake")
+    def test_ctest_tells_why(self):
+        pathlib.Path(self.folder, "CMakeLists.txt").write_text(textwrap.dedent("""
+            cmake_minimum_required(VERSION 3.20)
+            project(report NONE)
+            enable_testing()
+            include(RrdmaTest)
+            rrdma_add_test(NAME red COMMAND ibv_rc_pingpong -g 1 FAULTS verb=ibv_create_cq:ENOMEM REPORT report)
+            rrdma_add_test(NAME status COMMAND sh -c "exit 77")
+            set_tests_properties(status PROPERTIES SKIP_RETURN_CODE 77)
+            """))
+        made = follow("cmake", "-S", self.folder, "-B", f"{self.folder}/build", f"-DCMAKE_MODULE_PATH={SOURCE / 'cmake'}", f"-DRRDMA_COMMAND={RRDMA}", folder=self.folder)
+        self.assertEqual(made.returncode, 0, made.stdout + made.stderr)
+        done = follow("ctest", "--output-on-failure", folder=f"{self.folder}/build")
+        self.assertIn("---- rrdma explain ----", done.stdout)
+        self.assertIn("ENOMEM", done.stdout)
+        self.assertIn("Skipped", done.stdout)
+        self.assertIn("ENOMEM", pathlib.Path(self.folder, "build/report/red.explain.txt").read_text())
 
     def test_the_action_hands_on_what_it_was_given(self):
         text = (SOURCE / "action.yml").read_text()

@@ -1,7 +1,9 @@
 # Tests `rrdma top` and `rrdma stat --watch` in a terminal, with keys.
+import os
 import re
 import shutil
 import sys
+import tempfile
 import unittest
 
 import command
@@ -55,7 +57,7 @@ class Top(unittest.TestCase):
                 screen.wait_for(lambda text: f"sort: {order}" in text)
             screen.press("Space")
             still = screen.wait_for(lambda text: "space paused" in text)
-            screen.press("Up")
+            screen.press("Right")  # no key of ours
             surroundings.time.sleep(0.7)
             self.assertEqual(screen.text(), still)
             screen.press("Space")
@@ -91,6 +93,35 @@ class Top(unittest.TestCase):
             screen.wait_for(lambda text: set(pids(text)) == self.pair.pids() and "/ filter" in text)
         with Screen(RRDMA, "top", "--filter", pid) as screen:
             screen.wait_for(lambda text: pids(text) == [pid])
+
+    def test_cursor_and_pages(self):
+        with tempfile.TemporaryDirectory() as folder, Screen("env", "-C", folder, os.path.abspath(RRDMA), "top", "-i", "0.3", "-s", "pid", columns=170) as screen:
+            self.moving(screen)
+            first, second = sorted(self.pair.pids())
+            text = screen.wait_for(lambda text: f"▸ 1 of 2: QP 0x" in text and f"ibv_rc_pingpong {first}" in text)
+            screen.wait_for(lambda text: re.search("[▁▂▃▄▅▆▇█]{3}", text))
+            screen.press("Down")
+            screen.wait_for(lambda text: f"▸ 2 of 2: QP 0x" in text and f"ibv_rc_pingpong {second}" in text)
+            screen.press("Enter")
+            text = screen.wait_for(lambda text: f"of ibv_rc_pingpong {second}: RC RTS" in text and "sent_messages" in text)
+            self.assertRegex(text, r"sent +[\d.]+[kM]?B/s +[▁▂▃▄▅▆▇█]+")
+            self.assertIn("send queue", text)
+            screen.press("e")
+            screen.wait_for(lambda text: f"Process {second}: no call was refused" in text or "error" in text or "info" in text)
+            screen.press("Escape")
+            screen.wait_for(lambda text: "▸ 2 of 2" in text)
+            screen.press("f")
+            screen.wait_for(lambda text: f"inject: net=drop=5% pid={second} peer=10.9.0.1_" in text)
+            screen.press("Enter")
+            screen.wait_for(lambda text: "inject:" not in text)
+            self.assertIn(f"pid={second}", run("fault", "list")[0])
+            run("fault", "clear", "all")
+            screen.press("c")
+            screen.wait_for(lambda text: f"capturing process {second}" in text)
+            screen.wait_for(lambda text: f"captured: rrdma inspect rrdma-{second}.pcapng" in text, 20)
+            self.assertGreater(os.path.getsize(os.path.join(folder, f"rrdma-{second}.pcapng")), 1000)
+            screen.press("q")
+            screen.wait_for(lambda text: "ended with 0" in text)
 
     def test_stat_watch(self):
         with Screen(RRDMA, "stat", "--watch", "0.3") as screen:

@@ -75,6 +75,79 @@ class InspectorTest(unittest.TestCase):
         self.assertTrue(all("drop" in cause for cause in seen["causes"]), "faults that the capture records, and no usual causes")
         self.assertTrue(any("drop" in cause for cause in seen["around"]), "a NAK has no cause of its own in the capture")
 
+    def test_programs_and_the_cost_of_losses(self):
+        with Inspector(self.lossy) as inspector:
+            seen = look("told", inspector.address)
+        self.assertTrue(all(name.startswith("ibv_rc_pingpong · ") for name in seen["owners"]), seen["owners"])
+        self.assertRegex(seen["relative"], r"psn \+\d+$")
+        kinds = {row[0]: int(row[1]) for row in seen["repairs"]}
+        self.assertIn("by_nak", kinds)
+        self.assertGreater(sum(kinds.values()), 10)
+        for label in ("操作码", "目的 QP", "源端口"):
+            self.assertIn(label, seen["labels_zh"])
+        self.assertEqual([text for text in seen["meanings_zh"] if text.isascii() and text], [], "meanings without a translation")
+
+    def test_the_reason_of_a_failure_is_in_the_capture(self):
+        """The receive buffer of the client is too small. No usual causes beside the exact one."""
+        path = os.path.join(self.folder, "failed.pcapng")
+        words = [RRDMA, "run", "--link", "udp", "--pcap", path, "--", "ibv_rc_pingpong", "-g", "1", "-n", "20", "-p", "18722"]
+        before = servers.open_ports()
+        server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            servers.await_server(server, before, words)
+            subprocess.run([*words, "-s", "64", "localhost"], capture_output=True, timeout=60)
+        finally:
+            server.kill()
+            server.wait()
+        report = os.path.join(self.folder, "failed.html")
+        run("inspect", "--export", report, path)
+        seen = look("told", report)
+        self.assertTrue(any("the message is longer than the receive request" in text for text in seen["exact"]), seen)
+        self.assertTrue(any("接收请求" in text for text in seen["exact_zh"]), seen["exact_zh"])
+        self.assertNotIn("Usual causes", seen["causes"])
+
+    def test_calls_and_handshakes_of_rpc(self):
+        path = os.path.join(self.folder, "rpc.pcapng")
+        hello = os.path.join(os.path.dirname(os.path.dirname(RRDMA)), "examples", "rpc", "hello")
+        if not os.path.exists(hello):
+            self.skipTest("the examples are not built")
+        words = [RRDMA, "run", "--pcap", path, "--", hello]
+        server = subprocess.Popen([*words, "serve", "10.9.0.1:18723", "1"], stdout=subprocess.DEVNULL)
+        try:
+            for _ in range(50):
+                if subprocess.run([*words, "call", "10.9.0.1:18723", "world"], capture_output=True, timeout=30).returncode == 0:
+                    break
+                time.sleep(0.1)
+            server.wait(20)
+        finally:
+            server.kill()
+            server.wait()
+        with Inspector(path, "--method", "hello.Hello/greet") as inspector:
+            seen = look("told", inspector.address)
+        self.assertTrue(any(text.startswith("REQ · REP · RTU") for text in seen["handshakes"]), seen["handshakes"])
+        self.assertGreaterEqual(len(seen["calls"]), 1, seen)
+        self.assertGreaterEqual(seen["waterfalls"], 1)
+
+    def test_the_live_page_in_narrow_windows(self):
+        with Inspector() as inspector, PingPong("--link", "udp", port=18724):
+            seen = look("narrow", inspector.address, SHOTS)
+        seen.pop("opened_ms")
+        for width, found in seen.items():
+            self.assertFalse(found["overflow"], width)
+            self.assertEqual(found["rows"], 2, width)
+            self.assertGreaterEqual(len(found["legend"]), 8, width)
+        self.assertGreater(seen["420"]["map"], 150)
+        self.assertGreater(seen["420"]["table"], 80)
+        self.assertGreater(seen["420"]["side"], 400)
+        self.assertGreater(seen["420"]["scrolls"], 900, "the page scrolls as a whole")
+
+    def test_the_page_captures_a_queue_pair(self):
+        with Inspector("--allow-faults") as inspector, PingPong("--link", "udp", port=18725):
+            seen = look("capture", inspector.address, SHOTS)
+        self.assertGreater(seen["packets"], 20)
+        self.assertRegex(seen["href"], r"captured/1#qp=0x[0-9a-f]+$")
+        self.assertRegex(seen["proposed"], r"^net=drop=5% pid=\d+ peer=10\.9\.0\.1$")
+
     def test_ends_of_our_own_kind(self):
         path = os.path.join(self.folder, "repairs.pcapng")
         lossy_pingpong(path, iterations=300, port=18714, options=("--link", "udp"))
