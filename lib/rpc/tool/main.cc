@@ -213,8 +213,7 @@ CLI::App* add(CLI::App& app, const char* name, const char* what, Options& option
 int run(int count, char** words) {
   CLI::App app("Call, list and benchmark services of rrdma::rpc", "rrdma rpc");
   app.require_subcommand(1);
-  app.footer(
-      "Exit status: 0, or 2 on failure. On a machine without an RDMA device: rrdma run -- rrdma rpc ...");
+  app.footer("Exit status: 0, or 2 on failure. A machine without an RDMA device needs no `rrdma run`.");
   Options options;
   Command chosen = nullptr;
   add(app, "list", "List the methods of a server", options, &list, chosen);

@@ -47,6 +47,18 @@ class Processes(unittest.TestCase):
                 self.assertIn("who is it?", run(link, hello, "call", address, "", status=1))
         each_link(self, 7210, test)
 
+    def test_the_command_without_rrdma_run(self):
+        """The device comes with the library: neither the server nor `rrdma rpc` runs under `rrdma run`."""
+        address = f"{HOST}:7229"
+        with subprocess.Popen([f"{EXAMPLES}/hello", "serve", address, "1"], stdout=subprocess.PIPE, text=True) as server:
+            try:
+                self.assertIn("listening", server.stdout.readline())
+                done = subprocess.run([sys.argv[1], "rpc", "health", address], capture_output=True, text=True, timeout=60)
+                self.assertEqual((done.returncode, done.stdout), (0, "it is well\n"), done.stderr)
+                self.assertNotIn("rrdma run --", subprocess.run([sys.argv[1], "rpc", "--help"], capture_output=True, text=True, timeout=60).stdout)
+            finally:
+                server.kill()
+
     def ask_by_command(self, link, address):
         """The same service through `rrdma rpc`, which has no prior knowledge of it."""
         rpc = (sys.argv[1], "rpc")
