@@ -93,7 +93,7 @@ static bool rrdma_enqueue(struct rrdma_dev *dev, struct rrdma_call *call, bool w
 }
 
 static int rrdma_ask_and_wait(struct rrdma_dev *dev, struct rrdma_request *request, struct rrdma_reply *reply,
-			      bool killable, bool *answered)
+			      bool *answered)
 {
 	struct rrdma_call *call = kzalloc(sizeof(*call), GFP_KERNEL);
 	unsigned long flags;
@@ -109,14 +109,17 @@ static int rrdma_ask_and_wait(struct rrdma_dev *dev, struct rrdma_request *reque
 		kfree(call);
 		return -ENODEV;
 	}
-	left = killable ? wait_for_completion_killable_timeout(&call->done, RRDMA_CALL_TIMEOUT) :
-			  wait_for_completion_timeout(&call->done, RRDMA_CALL_TIMEOUT);
+	left = wait_for_completion_killable_timeout(&call->done, READ_ONCE(dev->stalled) ? RRDMA_STALLED_TIMEOUT :
+											     RRDMA_CALL_TIMEOUT);
 	spin_lock_irqsave(&dev->lock, flags);
 	*answered = call->answered;
-	if (call->answered)
+	if (call->answered) {
 		left = 1;
-	else
+	} else {
 		list_del(&call->entry);
+		if (!left)
+			dev->stalled = true;
+	}
 	spin_unlock_irqrestore(&dev->lock, flags);
 	if (left <= 0) {
 		err = left < 0 ? -EINTR : -ETIMEDOUT;
@@ -135,14 +138,14 @@ int rrdma_ask(struct rrdma_dev *dev, struct rrdma_request *request, struct rrdma
 {
 	bool answered;
 
-	return rrdma_ask_and_wait(dev, request, reply, true, &answered);
+	return rrdma_ask_and_wait(dev, request, reply, &answered);
 }
 
 /* The end of something must not be lost: without an answer the request is repeated as a note. */
 int rrdma_ask_end(struct rrdma_dev *dev, struct rrdma_request *request)
 {
 	bool answered;
-	int err = rrdma_ask_and_wait(dev, request, NULL, false, &answered);
+	int err = rrdma_ask_and_wait(dev, request, NULL, &answered);
 
 	if (!answered)
 		rrdma_tell(dev, request);
@@ -259,6 +262,7 @@ void rrdma_take_reply(struct rrdma_dev *dev, const struct rrdma_reply *reply)
 	unsigned long flags;
 
 	spin_lock_irqsave(&dev->lock, flags);
+	dev->stalled = false;
 	list_for_each_entry(call, &dev->asked, entry) {
 		if (call->request.tag != reply->tag)
 			continue;
@@ -301,6 +305,7 @@ void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
 		return;
 	}
 	dev->daemon = NULL;
+	dev->stalled = false;
 	dev->detaching = true;
 	dev->mads = 0;
 	list_splice_tail_init(&dev->calls, &dev->asked);

@@ -38,6 +38,7 @@
 
 #define RRDMA_PORT 1
 #define RRDMA_CALL_TIMEOUT (30 * HZ)
+#define RRDMA_STALLED_TIMEOUT (HZ / 10)
 #define RRDMA_QP_MAX 16384
 #define RRDMA_WR_MAX 8000
 #define RRDMA_SGE_MAX 32
@@ -61,6 +62,7 @@ struct rrdma_dev {
 
 	spinlock_t lock;		/* all below; taken in any context */
 	struct rrdma_session *daemon;	/* NULL: nobody serves */
+	bool stalled;			/* it let a caller wait too long and has answered nothing since */
 	bool detaching;			/* the objects of the last one still flush */
 	struct list_head calls;		/* not yet read */
 	struct list_head asked;		/* read, not answered */
