@@ -94,10 +94,31 @@ class Top(unittest.TestCase):
         with Screen(RRDMA, "top", "--filter", pid) as screen:
             screen.wait_for(lambda text: pids(text) == [pid])
 
+    def test_stat_watch(self):
+        with Screen(RRDMA, "stat", "--watch", "0.3") as screen:
+            text = screen.wait_for(lambda text: len(re.findall(r"^ *\d+ +ibv_rc_pingpong +1 +[\d.]+[kM]? ", text, re.M)) == 2 and "TX B/s" in text)
+            self.assertEqual(text.count("Daemon pid"), 1)
+            screen.press("C-c")
+            screen.wait_for(lambda text: "ended with 130" in text)
+        with Screen(RRDMA, "stat", "--qps", "--watch", "0.3") as screen:
+            screen.wait_for(lambda text: len(re.findall(r"^ *\d+ +0x[0-9a-f]{6} +RTS +shm +10\.9\.0\.1", text, re.M)) == 2 and "TX B/s" in text)
+
+    def test_without_a_terminal(self):
+        _, error = run("top", status=2)
+        self.assertIn("needs a terminal", error)
+        self.assertIn("rrdma stat --watch", error)
+        run("top", "--sort", "nosuch", status=2)
+
+
+class Faults(unittest.TestCase):
+    def test_retransmissions(self):
+        with PingPong("--link", "udp", "--fault", "drop=5%,seed=3", port=18602), Screen(RRDMA, "top", "-i", "0.3", "-s", "resent") as screen:
+            screen.wait_for(lambda text: re.search(r"^ *\d+ +ibv_rc_pingpong .* [1-9][\d.]*k? +0 +0$", text, re.M), 20)
+
     def test_cursor_and_pages(self):
-        with tempfile.TemporaryDirectory() as folder, Screen("env", "-C", folder, os.path.abspath(RRDMA), "top", "-i", "0.3", "-s", "pid", columns=170) as screen:
-            self.moving(screen)
-            first, second = sorted(self.pair.pids())
+        with tempfile.TemporaryDirectory() as folder, PingPong(port=18603) as pair, Screen("env", "-C", folder, os.path.abspath(RRDMA), "top", "-i", "0.3", "-s", "pid", columns=170) as screen:
+            screen.wait_for(lambda text: len(BUSY.findall(text)) == 2)
+            first, second = sorted(pair.pids())
             text = screen.wait_for(lambda text: f"▸ 1 of 2: QP 0x" in text and f"ibv_rc_pingpong {first}" in text)
             screen.wait_for(lambda text: re.search("[▁▂▃▄▅▆▇█]{3}", text))
             screen.press("Down")
@@ -122,27 +143,6 @@ class Top(unittest.TestCase):
             self.assertGreater(os.path.getsize(os.path.join(folder, f"rrdma-{second}.pcapng")), 1000)
             screen.press("q")
             screen.wait_for(lambda text: "ended with 0" in text)
-
-    def test_stat_watch(self):
-        with Screen(RRDMA, "stat", "--watch", "0.3") as screen:
-            text = screen.wait_for(lambda text: len(re.findall(r"^ *\d+ +ibv_rc_pingpong +1 +[\d.]+[kM]? ", text, re.M)) == 2 and "TX B/s" in text)
-            self.assertEqual(text.count("Daemon pid"), 1)
-            screen.press("C-c")
-            screen.wait_for(lambda text: "ended with 130" in text)
-        with Screen(RRDMA, "stat", "--qps", "--watch", "0.3") as screen:
-            screen.wait_for(lambda text: len(re.findall(r"^ *\d+ +0x[0-9a-f]{6} +RTS +shm +10\.9\.0\.1", text, re.M)) == 2 and "TX B/s" in text)
-
-    def test_without_a_terminal(self):
-        _, error = run("top", status=2)
-        self.assertIn("needs a terminal", error)
-        self.assertIn("rrdma stat --watch", error)
-        run("top", "--sort", "nosuch", status=2)
-
-
-class Faults(unittest.TestCase):
-    def test_retransmissions(self):
-        with PingPong("--link", "udp", "--fault", "drop=5%,seed=3", port=18602), Screen(RRDMA, "top", "-i", "0.3", "-s", "resent") as screen:
-            screen.wait_for(lambda text: re.search(r"^ *\d+ +ibv_rc_pingpong .* [1-9][\d.]*k? +0 +0$", text, re.M), 20)
 
 
 class Nobody(unittest.TestCase):
