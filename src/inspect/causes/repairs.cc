@@ -20,7 +20,7 @@ struct Loss {
   std::uint32_t messages = 0;       // that the sender had ended when it was lost
 };
 
-struct Side {
+struct LosingSide {
   std::unordered_map<std::uint32_t, Loss> open;  // by PSN
   bool begun = false;
   Psn newest;
@@ -38,7 +38,7 @@ class Repairer {
     const std::uint32_t connection = columns_.connection[at];
     if (connection == kNoIndex || has(at, kMarkBad)) return;
     const std::size_t sender = has(at, kMarkFromB) ? 1 : 0;
-    Side& side = sides_[connection][sender];
+    LosingSide& side = sides_[connection][sender];
     const wire::OpcodeShape& shape = wire::shape_of(wire::Opcode(columns_.opcode[at]));
     const bool carries = shape.request || shape.kind == wire::Kind::kReadResponse;
     if (carries) carry(at, side);
@@ -49,7 +49,7 @@ class Repairer {
 
   void settle() {
     for (const auto& sides : sides_) {
-      for (const Side& side : sides)
+      for (const LosingSide& side : sides)
         for (const auto& [psn, loss] : side.open) add({loss.packet, kNoIndex, Repair::By::kNothing, 0});
     }
     auto& list = analysis_.repairs;
@@ -61,7 +61,7 @@ class Repairer {
 
   [[nodiscard]] bool has(std::uint32_t at, PacketMark mark) const { return (columns_.marks[at] & mark) != 0; }
 
-  void carry(std::uint32_t at, Side& side) {
+  void carry(std::uint32_t at, LosingSide& side) {
     const Psn psn(columns_.psn[at]);
     const bool ahead = !side.begun || psn.since(side.newest) > 0;
     // PSNs that never reached the capture point.
@@ -82,7 +82,7 @@ class Repairer {
     if (has(at, kMarkEndsMessage) && !has(at, kMarkRepeat)) ++side.messages;
   }
 
-  void repaired(std::uint32_t at, const Side& side, const Loss& loss) {
+  void repaired(std::uint32_t at, const LosingSide& side, const Loss& loss) {
     const double now = columns_.time_ns[at];
     const bool told = side.last_nak_ns >= columns_.time_ns[loss.packet];
     const Repair::By by = told                                      ? Repair::By::kNak
@@ -97,7 +97,7 @@ class Repairer {
 
   Analysis& analysis_;
   const PacketColumns& columns_;
-  std::vector<std::array<Side, 2>> sides_;
+  std::vector<std::array<LosingSide, 2>> sides_;
 };
 
 }  // namespace
