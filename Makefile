@@ -2,6 +2,7 @@
 # (scripts/packages.txt), configures (CMakePresets.json), builds and runs. CMake and ctest do the work.
 SHELL := /bin/bash
 JOBS ?= $(shell nproc)
+TEST_JOBS ?= $(shell expr 2 '*' $(JOBS)) # most tests wait for a timer or a peer
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
@@ -39,7 +40,7 @@ test: ## build with GCC, check with clang (CLANG=0: without), warnings as errors
 	@$(need) build test
 	@$(call build,dev,)
 	@if [ '$(CLANG)' = 1 ]; then $(call build,clang-check,); fi
-	@ctest --preset dev -j $(JOBS) $(CTEST_ARGS)
+	@ctest --preset dev -j $(TEST_JOBS) $(CTEST_ARGS)
 
 clang: ## build with clang only
 	@$(need) build test
