@@ -133,11 +133,12 @@ class RRDMA_RPC_API Inbound final : public comm::detail::Counted {
   bool ended_ = false;
   Status status_;
   std::deque<Item> items_;
+  WaitPlace place_;
+  // Programs have the offsets of the members above compiled in.
   std::uint64_t first_ = 0;  // number of the first item in items_
   std::uint64_t next_ = 0;   // number of the first item that may have to be read
   std::size_t ahead_ = 0;    // bytes of items that are or were read, until the application takes them
   std::size_t reach_;        // how many of them there may be
-  WaitPlace place_;
 };
 
 // The sending side of a stream.
@@ -180,11 +181,11 @@ class RRDMA_RPC_API Outbound final : public comm::detail::Counted {
   Line* line_;  // null once closed
   std::uint32_t call_;
   std::uint64_t window_;
-  std::size_t offered_ = 0;  // bytes that the peer has not taken yet
   bool ended_ = false;
   bool finished_ = false;
   Status status_;
   WaitPlace place_;
+  std::size_t offered_ = 0;  // bytes that the peer has not taken yet
 };
 
 }  // namespace detail

@@ -54,7 +54,7 @@ class Dissectors(unittest.TestCase):
         path = capture(address, *words)
         here, there = ours(path), wiresharks(path)
         self.assertEqual(len(here), len(there), words)
-        kinds = ["CALL", "REPLY", "ITEM", "WINDOW", "CANCEL", "GO AWAY", "PART", "PROOF", "PACK"]
+        kinds = ["CALL", "REPLY", "ITEM", "WINDOW", "CANCEL", "GO AWAY", "PART", "PROOF", "PACK", "TAKEN"]
         for ones, other in zip(here, there):
             self.assertEqual([one["kind"] for one in ones], [kinds[int(kind) - 1] for kind in other["kind"]])
             self.assertEqual([one["call"] for one in ones], [int(call, 16) for call in other["call"]])
@@ -82,9 +82,10 @@ class Dissectors(unittest.TestCase):
             # It may follow the last item in a message of several packets, of which only the first is decoded.
             self.assertLessEqual(kinds.count("REPLY"), 1)
             items = [frame for frame in scanned if frame["kind"] == "ITEM"]
-            # The large item arrives in pieces with the flag "more", except the last.
-            self.assertEqual(sum(frame["body"] for frame in items), 8 + 60007)
-            self.assertEqual([frame.get("flags", "") for frame in items], ["", *["more"] * (len(items) - 2), ""])
+            # The client reads the large item.
+            self.assertEqual([(frame.get("flags", ""), frame["body"]) for frame in items], [("", 8), ("offered", 0)])
+            self.assertIn("60007 bytes at 0x", items[1]["offered"])
+            self.assertEqual(kinds.count("TAKEN"), 1)
 
 
 if __name__ == "__main__":
