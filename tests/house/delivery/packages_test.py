@@ -63,7 +63,7 @@ class Table(unittest.TestCase):
         groups = {group for group, _ in table()}
         for line in (SCRIPTS.parent / "Makefile").read_text().splitlines():
             if used := re.match(r"\t@\$\(need\) (.*)", line):
-                for word in used[1].split():
+                for word in used[1].replace("$(HOST_ARCH)", "amd64").split():
                     self.assertTrue(word[0] in ":$" or word in groups, word)
 
 

@@ -21,6 +21,7 @@ VARIES = (
     r"msn \d+ len \d+",  # of an acknowledgement: it depends on the packet that was lost
     rf"{DECIMAL} (?:us|seconds|usec/iter|MB/s|messages/s)(?!\w)",
     r"pid \d+, up \d+s",
+    r"process \d+$",  # a PID at the end of a note
     r"^\d+ (?=rdma_server )",  # a PID
 )
 ANY_OF_THEM = re.compile("|".join(f"({value})" for value in VARIES))
