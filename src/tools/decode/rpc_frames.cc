@@ -97,13 +97,13 @@ const PackedName& packed_name(std::size_t index) {
 }
 
 // A message of rrdma::comm, its frame, and the frames packed in it.
-struct Message : Seen {
+struct RpcMessage : Seen {
   std::uint16_t credits = 0;
   std::vector<Seen> packed;
 };
-std::optional<Message> message_in(Octets payload) {
+std::optional<RpcMessage> message_in(Octets payload) {
   if (payload.size() < kMessageHeader || payload[0] != kData || payload[1] != 0) return std::nullopt;
-  Message message;
+  RpcMessage message;
   std::memcpy(&message.credits, payload.data() + 2, sizeof(message.credits));
   std::uint32_t length = 0;
   std::memcpy(&length, payload.data() + 4, sizeof(length));
