@@ -262,13 +262,19 @@ Kept ExplainLog::append(Severity severity, std::string_view call, std::string_vi
   return {handle_of(which, index + 1), 1};
 }
 
-void ExplainLog::add_flushed(ExplainHandle handle, std::uint32_t sends, std::uint32_t receives) noexcept {
-  const WriterTurn turn(taken_);
-  if (file_ == nullptr || handle == 0 || !turn.held()) return;
+ExplainRecord* ExplainLog::record_of(ExplainHandle handle) noexcept {
+  if (file_ == nullptr || handle == 0) return nullptr;
   const auto which = static_cast<std::size_t>(handle >> 32);
   const auto sequence = static_cast<std::uint32_t>(handle);
   ExplainRecord& record = ring(which)[(sequence - 1) % kExplainRecords[which]];
-  if (record.sequence.load(std::memory_order_relaxed) != sequence) return;  // the record was reused
+  return record.sequence.load(std::memory_order_relaxed) == sequence ? &record : nullptr;
+}
+
+void ExplainLog::add_flushed(ExplainHandle handle, std::uint32_t sends, std::uint32_t receives) noexcept {
+  const WriterTurn turn(taken_);
+  ExplainRecord* found = turn.held() ? record_of(handle) : nullptr;
+  if (found == nullptr) return;
+  ExplainRecord& record = *found;
   const RecordChange change(record);
   record.facts.flushed_sends += sends;
   record.facts.flushed_receives += receives;
@@ -276,11 +282,9 @@ void ExplainLog::add_flushed(ExplainHandle handle, std::uint32_t sends, std::uin
 
 void ExplainLog::amend(ExplainHandle handle, std::string_view sentence, const ExplainFacts& facts) noexcept {
   const WriterTurn turn(taken_);
-  if (file_ == nullptr || handle == 0 || !turn.held()) return;
-  const auto which = static_cast<std::size_t>(handle >> 32);
-  const auto sequence = static_cast<std::uint32_t>(handle);
-  ExplainRecord& record = ring(which)[(sequence - 1) % kExplainRecords[which]];
-  if (record.sequence.load(std::memory_order_relaxed) != sequence) return;  // the record was reused
+  ExplainRecord* found = turn.held() ? record_of(handle) : nullptr;
+  if (found == nullptr) return;
+  ExplainRecord& record = *found;
   const RecordChange change(record);
   const std::uint32_t sends = record.facts.flushed_sends, receives = record.facts.flushed_receives;
   record.facts = facts;

@@ -87,6 +87,8 @@ class ExplainLog {
 
  private:
   ExplainRecord* ring(std::size_t which) const;
+  // Null if the record was reused since.
+  ExplainRecord* record_of(ExplainHandle handle) noexcept;
 
   ExplainFile* file_ = nullptr;
   bool in_file_ = false;
