@@ -2,7 +2,7 @@
 // SGE, no inline), connected with those of the other. One message goes through every QP, so that memory taken
 // on first use is counted. Each side then prints its resident memory.
 //
-//   many_qps N        prints `resident_kib NEAR FAR`; with N = 0 no device is opened: the program's own memory
+//   many_qps N        prints `resident_kib NEAR FAR`; with N = 0 no device is opened: the bare program
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>

@@ -3,8 +3,8 @@
 //   verbs_rates threads N SECONDS   8-byte SENDs per second of N threads of one process, each with its own QP
 //                                   pair, completion queues and memory, and 64 messages in flight; prints
 //                                   `messages RATE`
-//   verbs_rates qps SECONDS         QPs per second that one thread creates, brings to RTS and destroys; prints
-//                                   `qps RATE`
+//   verbs_rates qps SECONDS         QPs per second that one thread creates, brings to RTS and destroys;
+//                                   prints `qps RATE`
 #include <infiniband/verbs.h>
 
 #include <atomic>

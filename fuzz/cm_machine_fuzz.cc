@@ -1,7 +1,7 @@
 // Two Endpoints of the connection manager, their owners and a hostile network, all driven by the input: calls
 // in any order with any ID, jumps of time, and MADs that are delivered, duplicated, corrupted, forged or sent
-// from a wrong address. Bounds hold at all times, and nothing is left after everything was destroyed. A REQ of a
-// stranger ends no connection, and neither does one in the name of a peer that answers.
+// from a wrong address. Bounds hold at all times, and nothing is left after everything was destroyed. A REQ
+// of a stranger ends no connection, and neither does one in the name of a peer that answers.
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -195,8 +195,8 @@ class World {
       RRDMA_ASSERT(to.strangers.contains(to.ids[i].value) || to.endpoint.state_of(to.ids[i]) == before[i]);
   }
 
-  // A REQ that names a connection that stands: its IDs, its queue pair and its peer. It comes from a stranger, or from
-  // the peer's own address although the peer did not send it.
+  // A REQ that names a connection that stands: its IDs, its queue pair and its peer. It comes from a
+  // stranger, or from the peer's own address although the peer did not send it.
   void call_for_standing(bool from_stranger) {
     const auto standing = host().endpoint.snapshot(some_id());
     if (!standing.ok() || !honest_) return;

@@ -1,5 +1,5 @@
-// Parses any bytes as the hello and the refusal that two ends of rrdma::comm exchange when they connect. An accepted
-// message lies within its bytes, and is the same after it is written again.
+// Parses any bytes as the hello and the refusal that two ends of rrdma::comm exchange when they connect. An
+// accepted message lies within its bytes, and is the same after it is written again.
 #include <cstdint>
 #include <cstdlib>
 #include <span>

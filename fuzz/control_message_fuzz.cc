@@ -1,5 +1,5 @@
-// Messages between programs and the daemon from arbitrary bytes. Accepted input respects its bounds. It is encoded to
-// as many bytes again, and to the same bytes once its texts were cleaned: the encoding is unique.
+// Messages between programs and the daemon from arbitrary bytes. Accepted input respects its bounds. It is
+// encoded to as many bytes again, and to the same bytes once its texts were cleaned: the encoding is unique.
 #include <cstdint>
 #include <cstring>
 

@@ -1,6 +1,6 @@
-// Cost: bounds the CPU time and the memory that one message may cost. An attacker chooses the message; a target that
-// uses this class aborts if one message exceeds the limits. It counts the time of the thread, so a busy machine
-// changes nothing.
+// Cost: bounds the CPU time and the memory that one message may cost. An attacker chooses the message; a
+// target that uses this class aborts if one message exceeds the limits. It counts the time of the thread, so
+// a busy machine changes nothing.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // A daemon's dispatch and clients of two users, all driven by the input: connections that come and go,
-// greetings, and messages of every kind in any order (also of the connection manager, of captures, of fault rules and
-// of recognition), valid or corrupted, with or without descriptors and pages. The parts of the daemon are assembled
-// as in main.cc, without the network. Nothing ends the daemon, one message costs little, the shares add up, and
-// nothing is held after all clients have gone.
+// greetings, and messages of every kind in any order (also of the connection manager, of captures, of fault
+// rules and of recognition), valid or corrupted, with or without descriptors and pages. The parts of the
+// daemon are assembled as in main.cc, without the network. Nothing ends the daemon, one message costs little,
+// the shares add up, and nothing is held after all clients have gone.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -185,7 +185,8 @@ class World {
       default: return later_message();
     }
   }
-  // The kinds that came later. They have one number in any_message(), so that older inputs keep their meaning.
+  // The kinds that came later. They have one number in any_message(), so that older inputs keep their
+  // meaning.
   std::vector<std::uint8_t> later_message() {
     static constexpr std::array kRules = {"net=drop=5%,burst=4 peer=127.0.0.1 direction=out seed=9",
                                           "cm=drop:REQ every=2 count=7",

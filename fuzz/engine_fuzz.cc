@@ -124,7 +124,7 @@ class World final : private EventSink {
     return path;
   }
 
-  // ---- the caller
+  // ---- the caller ----
 
   void one_step(Slot& slot) {
     switch (input_.below(12)) {
@@ -261,7 +261,7 @@ class World final : private EventSink {
   }
   std::uint64_t next_id(const Slot& slot) { return slot.generation << 32 | ++ids_; }
 
-  // ---- the peer
+  // ---- the peer ----
 
   void hostile_packet(Slot& slot) {
     wire::TransportHeaders headers;
@@ -339,7 +339,7 @@ class World final : private EventSink {
     RRDMA_ASSERT(engine_.wants_transmit() == wanted && qp->resp.expected == expected && qp->req.una == una);
   }
 
-  // ---- invariants
+  // ---- invariants ----
 
   void poll() {
     while (const objects::Completion* completion = queue_.peek()) {

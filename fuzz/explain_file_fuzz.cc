@@ -1,6 +1,6 @@
-// The file of explained sentences that a process leaves behind, as `rrdma explain` reads and prints it. The input is
-// either the file itself, or a list of changes to a file that is right. No text of the file controls a terminal, and
-// the JSON output is valid.
+// The file of explained sentences that a process leaves behind, as `rrdma explain` reads and prints it. The
+// input is either the file itself, or a list of changes to a file that is right. No text of the file controls
+// a terminal, and the JSON output is valid.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

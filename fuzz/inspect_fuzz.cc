@@ -1,5 +1,6 @@
-// The analysis of `rrdma inspect`, and all that it writes, of capture files that a stranger made. Two files are
-// analysed together, as captures of two hosts. Every index in the result is valid, and the cost of one file is bounded.
+// The analysis of `rrdma inspect`, and all that it writes, of capture files that a stranger made. Two files
+// are analysed together, as captures of two hosts. Every index in the result is valid, and the cost of one
+// file is bounded.
 #include <nlohmann/json.hpp>
 #include <string>
 

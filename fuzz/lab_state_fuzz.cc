@@ -1,5 +1,6 @@
-// The files of a lab: the state that commands in the lab read, and the topology that a user writes. From any text,
-// every link of the parsed topology has two nodes, and the topology is the same after it is written and read again.
+// The files of a lab: the state that commands in the lab read, and the topology that a user writes. From any
+// text, every link of the parsed topology has two nodes, and the topology is the same after it is written and
+// read again.
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <unistd.h>

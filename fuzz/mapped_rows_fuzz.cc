@@ -1,7 +1,7 @@
-// Two reads of one table whose rows change in between. The initiator maps a region of its target (this same process)
-// and uses it while the input writes into the rows as a hostile target can: with a new sequence or without one, into
-// lengths, addresses, rights and files. The target proves that operations read and write only the target's own file,
-// wherever the rows point, and that none costs more than a copy.
+// Two reads of one table whose rows change in between. The initiator maps a region of its target (this same
+// process) and uses it while the input writes into the rows as a hostile target can: with a new sequence or
+// without one, into lengths, addresses, rights and files. The target proves that operations read and write
+// only the target's own file, wherever the rows point, and that none costs more than a copy.
 #include <linux/memfd.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -42,8 +42,9 @@ void on_fault(int, siginfo_t*, void* context) {
   if (!recover_from_fault(context)) ::_exit(99);
 }
 
-// Memory of the initiator with a hole of the size of a region's mapping. The kernel maps at the highest free address.
-// The constructor fills all free places above, so the region lies in the hole, between memory of the initiator.
+// Memory of the initiator with a hole of the size of a region's mapping. The kernel maps at the highest free
+// address. The constructor fills all free places above, so the region lies in the hole, between memory of the
+// initiator.
 struct Arena {
   static constexpr std::size_t kOctets = 1 << 20, kHole = kFileOctets;
   static constexpr int kFillersMax = 100'000;

@@ -64,7 +64,7 @@ class World {
     }
   }
 
-  // ---- the attacker
+  // ---- the attacker ----
 
   void lay_any() {
     const std::size_t index = input_.below(16);
@@ -125,7 +125,7 @@ class World {
     (void)::pwrite(ledger_.fd(), octets.data(), octets.size(), at);
   }
 
-  // ---- the daemon
+  // ---- the daemon ----
 
   void use_parking() {
     auto parking = Parking::adopt(end_.duplicate());

@@ -1,5 +1,6 @@
-// The texts that a server sends to `rrdma-rpc` about its services: descriptors, a JSON argument for them, and a
-// result. A server may send anything. An error is an exception of one type, and all that is printed is visible.
+// The texts that a server sends to `rrdma-rpc` about its services: descriptors, a JSON argument for them, and
+// a result. A server may send anything. An error is an exception of one type, and all that is printed is
+// visible.
 #include <google/protobuf/stubs/logging.h>
 
 #include <cstdint>

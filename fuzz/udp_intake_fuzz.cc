@@ -1,5 +1,5 @@
-// Packets from the network to a slot's socket: datagrams of the input, sent through the kernel and the intake.
-// Half of them have a valid ICRC; some are cut into segments of an arbitrary size.
+// Packets from the network to a slot's socket: datagrams of the input, sent through the kernel and the
+// intake. Half of them have a valid ICRC; some are cut into segments of an arbitrary size.
 #include <arpa/inet.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>

@@ -78,7 +78,7 @@ class File {
   int number_;
 };
 
-// --- the service -----------------------------------------------------------------------------------------------
+// ---- the service ----
 
 class Files {
  public:
@@ -137,7 +137,7 @@ comm::Task<> serve(comm::Context& context, const char* address, const char* fold
     static_cast<void>(co_await context.sleep(std::chrono::milliseconds(20)));
 }
 
-// --- the client ------------------------------------------------------------------------------------------------
+// ---- the client ----
 
 // The rest of the file, shared by several tasks.
 struct Rest {

@@ -53,7 +53,7 @@ Pool& Context::pool() {
 const Device& Context::device() const { return reactor()->device(); }
 std::size_t Context::endpoints() const { return reactor()->residents(); }
 
-// --- Sleeping --------------------------------------------------------------------------------------------------
+// ---- Sleeping ----
 
 Sleeping Context::sleep(Clock::duration duration, std::stop_token stop) {
   return {reactor(), Limit(duration, std::move(stop)), false};
@@ -78,7 +78,7 @@ Result<void> Sleeping::await_resume() {
   return error;
 }
 
-// --- Connecting ------------------------------------------------------------------------------------------------
+// ---- Connecting ----
 
 Connecting::Connecting(detail::Ref<detail::Reactor> reactor, std::string address, const Profile& profile,
                        Limit limit)

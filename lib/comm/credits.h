@@ -2,9 +2,9 @@
 //
 // A credit is the right to use one receive of the peer. Every message takes one; the last one is reserved for
 // credit messages. Receives that were posted again are owed to the peer, and every message carries the owed
-// credits. A separate credit message is due if an eighth of all (at least 16, if that is at most half) is owed,
-// or if the peer has none left. It is due only for receives that held application messages; otherwise both ends
-// would answer credit messages forever.
+// credits. A separate credit message is due if an eighth of all (at least 16, if that is at most half) is
+// owed, or if the peer has none left. It is due only for receives that held application messages; otherwise
+// both ends would answer credit messages forever.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace detail {
 
 class Credits {
  public:
-  // --- ours, granted by the peer ---
+  // ---- ours, granted by the peer ----
   void open(std::uint32_t granted) { ours_ = granted; }
   [[nodiscard]] std::uint32_t ours() const { return ours_; }
   [[nodiscard]] bool has_for_message() const { return ours_ > 1; }
@@ -30,7 +30,7 @@ class Credits {
     return true;
   }
 
-  // --- the peer's, granted by us ---
+  // ---- the peer's, granted by us ----
   // Receives were posted again; `counting` of them had held application messages.
   void owe(std::uint32_t receives, std::uint32_t counting) {
     owed_ += receives;

@@ -171,7 +171,7 @@ void DatagramState::handle_event(const rdma_cm_event& event) {
   }
 }
 
-// --- sending ---------------------------------------------------------------------------------------------
+// ---- sending ----
 
 void DatagramState::begin(PacketSending* sending) {
   if (stopped_) return sending->fail(Code::kClosed);
@@ -238,7 +238,7 @@ void DatagramState::send_arrived(Completion* completion, const ibv_wc& wc) {
   self->check_drained();
 }
 
-// --- receiving -------------------------------------------------------------------------------------------
+// ---- receiving ----
 
 void DatagramState::receive_arrived(Completion* completion, const ibv_wc& wc) {
   auto* slot = static_cast<DatagramSlot*>(completion);
@@ -301,7 +301,7 @@ Result<Peer> DatagramState::sender_of(const DatagramSlot& slot) {
 
 }  // namespace detail
 
-// --- public classes --------------------------------------------------------------------------------------
+// ---- public classes ----
 
 Packet::Packet(detail::Ref<detail::DatagramState> state, detail::DatagramSlot* slot)
     : state_(std::move(state)), slot_(slot) {}

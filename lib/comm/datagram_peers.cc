@@ -11,7 +11,7 @@ namespace {
 constexpr int kResolveMs = 2000;
 }
 
-// --- resolving a peer: a separate id asks for the number of the peer's queue pair ---------------------------
+// ---- resolving a peer: a separate id asks for the number of the peer's queue pair ----
 
 struct Resolving::Search final : detail::Counted, detail::CmTarget {
   explicit Search(Resolving* who) : resolving(who) {}
@@ -98,7 +98,7 @@ Result<Peer> Resolving::await_resume() {
   return std::move(peer_);
 }
 
-// --- multicast -----------------------------------------------------------------------------------------------
+// ---- multicast ----
 
 namespace detail {
 

@@ -42,7 +42,7 @@ Error EndpointState::end_of_messages(During during) const {
   return error_for(closing_.reason(reason_), during, closing_.either() ? 0 : reason_detail_);
 }
 
-// --- queues ----------------------------------------------------------------------------------------------
+// ---- queues ----
 
 Result<void> EndpointState::create_queue_pair(std::uint32_t send_entries) {
   for (const std::uint32_t wish : kInlineWishes) {
@@ -100,7 +100,7 @@ void EndpointState::destroy_queue_pair() {
   if (shard_ != nullptr) reactor_->release_completions(std::exchange(shard_, nullptr), shard_entries_);
 }
 
-// --- connecting --------------------------------------------------------------------------------------------
+// ---- connecting ----
 
 void EndpointState::connect(Opener* opener, const std::string& address) {
   opener_ = opener;
@@ -289,7 +289,7 @@ void EndpointState::forsake() {
   abort(Code::kClosed);
 }
 
-// --- closing -----------------------------------------------------------------------------------------------
+// ---- closing ----
 
 void EndpointState::handle_gone() {
   if (phase_ != Phase::kOpen) return;
@@ -361,7 +361,7 @@ bool EndpointState::lingering() const {
   return phase_ == Phase::kDraining || (phase_ == Phase::kOpen && closing_.begun());
 }
 
-// --- the end -------------------------------------------------------------------------------------------------
+// ---- the end ----
 
 void EndpointState::fail_queued() {
   while (Transfer* transfer = send_.queued().pop_front()) transfer->fail(end_of_messages(transfer->during()));
@@ -471,7 +471,7 @@ void EndpointState::shut_down() {
   leave();
 }
 
-// --- keep-alive ----------------------------------------------------------------------------------------------
+// ---- keep-alive ----
 
 void EndpointState::probe() {
   if (phase_ != Phase::kOpen) return;

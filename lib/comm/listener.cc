@@ -111,7 +111,7 @@ Incoming ListenerState::take() {
 
 }  // namespace detail
 
-// --- Incoming --------------------------------------------------------------------------------------------------
+// ---- Incoming ----
 
 Incoming::Incoming() = default;
 Incoming::Incoming(std::unique_ptr<detail::IncomingState> state) : state_(std::move(state)) {}
@@ -141,7 +141,7 @@ void Incoming::refuse(std::uint8_t reason, std::string_view text) {
   state_.reset();
 }
 
-// --- Arriving --------------------------------------------------------------------------------------------------
+// ---- Arriving ----
 
 Arriving::Arriving(const detail::Ref<detail::ListenerState>& listener, Limit limit)
     : Operation(listener->reactor(), During::kAccept, std::move(limit)), listener_(listener) {}
@@ -161,7 +161,7 @@ Result<Incoming> Arriving::await_resume() {
   return std::move(incoming_);
 }
 
-// --- Accepting -------------------------------------------------------------------------------------------------
+// ---- Accepting ----
 
 Accepting::Accepting(detail::Ref<detail::Reactor> reactor, const Profile& profile, Limit limit)
     : Operation(std::move(reactor), During::kAccept, std::move(limit)),
@@ -229,7 +229,7 @@ Result<Endpoint> Accepting::await_resume() {
   return Endpoint(std::move(endpoint_));
 }
 
-// --- Listener --------------------------------------------------------------------------------------------------
+// ---- Listener ----
 
 Listener::Listener() = default;
 Listener::Listener(detail::Ref<detail::ListenerState> state) : state_(std::move(state)) {}

@@ -1,8 +1,8 @@
-// ReceiveHalf: the receives of a connection, the messages that wait for a reader, and the readers that wait for a
-// message.
+// ReceiveHalf: the receives of a connection, the messages that wait for a reader, and the readers that wait
+// for a message.
 //
-// A receive is posted, in use, or released. Released receives are posted again at the end of a turn and then owed
-// to the peer (credits.h).
+// A receive is posted, in use, or released. Released receives are posted again at the end of a turn and then
+// owed to the peer (credits.h).
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -51,8 +51,8 @@ struct ReceiveChain {
 
 class ReceiveHalf {
  public:
-  // Makes `depth` receives of `message_limit` bytes and a header, all released. `memory`: stride_of() registered
-  // bytes for each.
+  // Makes `depth` receives of `message_limit` bytes and a header, all released. `memory`: stride_of()
+  // registered bytes for each.
   void open(std::uint32_t depth, std::uint32_t message_limit, std::byte* memory, std::uint32_t lkey,
             EndpointState* endpoint, void (*arrive)(Completion*, const ibv_wc&)) {
     octets_ = message_limit + static_cast<std::uint32_t>(sizeof(MessageHeader));
@@ -69,7 +69,7 @@ class ReceiveHalf {
     return kHeadroom + (message_limit + 63) / 64 * 64;
   }
 
-  // --- receives ---
+  // ---- receives ----
   [[nodiscard]] bool has_released() const { return !released_.empty(); }
   void release(ReceiveSlot* slot) { released_.push_back(slot); }
   // Takes as many released receives as a chain holds.
@@ -90,7 +90,7 @@ class ReceiveHalf {
   // Whether the queue pair has given back all receives.
   [[nodiscard]] bool drained() const { return posted_ == 0; }
 
-  // --- messages ---
+  // ---- messages ----
   // Numbers a message that has arrived.
   void number(ReceiveSlot* slot) { slot->sequence = next_sequence_++; }
   // Keeps the newest message for a later reader.
@@ -105,7 +105,7 @@ class ReceiveHalf {
   // The oldest kept message, or null.
   [[nodiscard]] ReceiveSlot* take_message() { return inbound_.pop_front(); }
 
-  // --- readers ---
+  // ---- readers ----
   [[nodiscard]] List<Receiving>& readers() { return readers_; }
 
  private:

@@ -1,8 +1,8 @@
 // SendHalf: the send queue of a connection, and the transfers that wait for it.
 //
-// A Posting is a request in the queue: it owns the buffer until the completion and refers to the waiter. Inline
-// sends are complete when posted. Only some of them request a completion, which frees the entries of all requests
-// before it. Control messages have a few entries of their own, and so has the marker of the end.
+// A Posting is a request in the queue: it owns the buffer until the completion and refers to the waiter.
+// Inline sends are complete when posted. Only some of them request a completion, which frees the entries of
+// all requests before it. Control messages have a few entries of their own, and so has the marker of the end.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -60,7 +60,7 @@ class SendHalf {
     }
   }
 
-  // --- entries ---
+  // ---- entries ----
   [[nodiscard]] bool has_room() const { return in_queue_ < room_; }
   [[nodiscard]] bool has_control_room() const { return has_posting() && in_queue_ < room_ + kControlRoom; }
   [[nodiscard]] bool has_posting() const { return free_ != nullptr; }
@@ -80,15 +80,15 @@ class SendHalf {
     posting->covers = std::exchange(unsignalled_, 0) + 1;
     return posting;
   }
-  // The completion of the posting has arrived: its entry and those before it are free. The posting itself stays
-  // taken.
+  // The completion of the posting has arrived: its entry and those before it are free. The posting itself
+  // stays taken.
   void vacate(const Posting& posting) { in_queue_ -= std::min(in_queue_, posting.covers); }
   void give_back(Posting* posting) {
     posting->waiter = nullptr;
     posting->next_free = std::exchange(free_, posting);
   }
 
-  // --- transfers ---
+  // ---- transfers ----
   [[nodiscard]] List<Transfer>& queued() { return queued_; }
   // Takes the waiters of all postings away.
   template <typename Each>

@@ -1,6 +1,6 @@
-// Definitions of the verbs and rdma_cm functions that this library calls. Each calls the function of the loaded
-// library. They are hidden: the program's own calls are not affected. Calls of the data path are inline
-// functions of verbs.h and do not come here.
+// Definitions of the verbs and rdma_cm functions that this library calls. Each calls the function of the
+// loaded library. They are hidden: the program's own calls are not affected. Calls of the data path are
+// inline functions of verbs.h and do not come here.
 #include "lib/comm/verbs_calls.h"
 
 #include <infiniband/verbs.h>

@@ -1,5 +1,5 @@
-// Coroutines that wait for the end of the current turn (Wake in scope.h), one list for each thread. A turn of any
-// context of the thread resumes them.
+// Coroutines that wait for the end of the current turn (Wake in scope.h), one list for each thread. A turn of
+// any context of the thread resumes them.
 #pragma once
 
 #include "rrdma/comm/scope.h"

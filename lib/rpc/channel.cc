@@ -12,7 +12,7 @@ namespace rrdma::rpc {
 inline namespace v0 {
 namespace detail {
 
-// --- Request ---------------------------------------------------------------------------------------------------
+// ---- Request ----
 
 namespace {
 constexpr const char* kNeverConnected = "the channel was never connected";
@@ -39,7 +39,8 @@ Request::Request(ClientConnection* connection, const Method& method, CallOptions
     metadata_.resize(emitted_size(options_.metadata));
     emit_metadata(options_.metadata, reinterpret_cast<std::byte*>(metadata_.data()));
   }
-  // Opening memory is expensive. Do not lend it for a result that fits into a frame, or that the server can offer.
+  // Opening memory is expensive. Do not lend it for a result that fits into a frame, or that the server can
+  // offer.
   if (connection->line().offering() || options_.lend <= kFrameLimit - kReplyHead - kMaxMetadata)
     options_.lend = 0;
   head_ = call_head(options_, false, metadata_.size());
@@ -83,7 +84,7 @@ void Request::take_frame(std::size_t body) {
 
 std::span<std::byte> Request::room() { return large_ ? large_.bytes() : frame_.bytes().subspan(head_); }
 
-// --- CallHandle ------------------------------------------------------------------------------------------------
+// ---- CallHandle ----
 
 void CallHandle::reset() {
   if (call_ != nullptr) connection_->abandon(std::exchange(call_, nullptr));
@@ -140,7 +141,7 @@ comm::Task<Status> reply_of(CallHandle& call, comm::Limit limit) {
   co_return call ? Status() : Status(Code::kCancelled, "the call was cancelled");
 }
 
-// --- connecting ------------------------------------------------------------------------------------------------
+// ---- connecting ----
 
 namespace {
 

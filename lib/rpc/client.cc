@@ -1,5 +1,5 @@
-// ServerSet: the addresses of a Client. One coroutine for each address that is wanted connects, pauses after a
-// failure and tries again. Calls only choose among the open channels, or wait until something changes.
+// ServerSet: the addresses of a Client. One coroutine for each address that is wanted connects, pauses after
+// a failure and tries again. Calls only choose among the open channels, or wait until something changes.
 #include "rrdma/rpc/client.h"
 
 #include <random>
@@ -57,7 +57,8 @@ class ServerSet {
   void want();
   // Starts the most promising address that is due. False if there is none.
   bool start_one(comm::Clock::time_point now);
-  // Connects, waits until the connection is lost, and pauses after failures, as long as the address is wanted.
+  // Connects, waits until the connection is lost, and pauses after failures, as long as the address is
+  // wanted.
   comm::Task<void> keep(Place& place);
   comm::Task<bool> dial(Place& place);
   [[nodiscard]] bool wanted() const;

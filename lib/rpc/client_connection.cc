@@ -78,7 +78,7 @@ void ClientConnection::end(Status status) {
   lost_.give();
 }
 
-// --- calls -----------------------------------------------------------------------------------------------------
+// ---- calls ----
 
 ClientCall* ClientConnection::take_slot() {
   if (free_ == nullptr) {
@@ -257,7 +257,7 @@ void ClientConnection::settle(ClientCall* call, Status status, bool sent) {
   call->place.give();
 }
 
-// --- frames ----------------------------------------------------------------------------------------------------
+// ---- frames ----
 
 ClientCall* ClientConnection::find(std::uint32_t id) {
   const std::uint32_t slot = id & 0xffff;

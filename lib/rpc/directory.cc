@@ -8,7 +8,7 @@ namespace rrdma::rpc {
 inline namespace v0 {
 namespace detail {
 
-// --- Directory -------------------------------------------------------------------------------------------------
+// ---- Directory ----
 
 namespace {
 std::string_view word_of(Shape shape) {
@@ -73,7 +73,7 @@ Result<bool> Directory::serving(std::string_view service) const {
   return found->second.serving && !closed_;
 }
 
-// --- services --------------------------------------------------------------------------------------------------
+// ---- services ----
 
 Result<std::uint32_t> Health::check(const std::string& service) const {
   const auto serving = directory_->serving(service);

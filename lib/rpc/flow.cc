@@ -27,7 +27,7 @@ constexpr const char* kCallOver = "the call is over";
 
 }  // namespace
 
-// --- Inbound ---------------------------------------------------------------------------------------------------
+// ---- Inbound ----
 
 Inbound::Inbound(Line& line, std::uint32_t call, std::uint32_t window, std::size_t max_item)
     : line_(&line), call_(call), window_(window), granted_(window), max_item_(max_item), reach_(window) {}
@@ -117,7 +117,7 @@ bool Inbound::arrive(const Frame& frame, const comm::Message& message) {
   return true;
 }
 
-// --- offered items ---
+// ---- offered items ----
 
 bool Inbound::accept_offer(const Frame& frame, std::uint32_t cost) {
   if (assembling_ || frame.offered.length > max_item_) return false;
@@ -178,7 +178,8 @@ bool Inbound::start_reading(Item& item, std::uint64_t number) {
                      : comm::Result<comm::Buffer>(comm::Error(comm::Code::kNoMemory, comm::During::kTake));
   if (!memory) {
     if (room) line_->streams().give_back(size);
-    // The application may consume earlier items first. If there are none, other streams have all of the memory.
+    // The application may consume earlier items first. If there are none, other streams have all of the
+    // memory.
     if (number == first_) {
       refuse(Status(Code::kResourceExhausted, kNoMemory));
       place_.give();
@@ -206,9 +207,10 @@ void Inbound::starve() {
   read_ahead();
 }
 
-// --- items in frames ---
+// ---- items in frames ----
 
-// An item may exceed the window, so each piece returns its window as it is assembled, unless items wait to be read.
+// An item may exceed the window, so each piece returns its window as it is assembled, unless items wait to be
+// read.
 bool Inbound::assemble(const Frame& frame, std::uint32_t cost) {
   const std::string_view octets(reinterpret_cast<const char*>(frame.body.data()), frame.body.size());
   const std::size_t size = assembly_.size() + octets.size();
@@ -265,7 +267,7 @@ void Inbound::refuse(Status status) {
   status_ = std::move(status);
 }
 
-// --- Outbound --------------------------------------------------------------------------------------------------
+// ---- Outbound ----
 
 Outbound::~Outbound() = default;
 

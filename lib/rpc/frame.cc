@@ -1,5 +1,5 @@
-// Visitors that parse, emit and measure the layouts of frame_layout.h, the rules that a frame must keep beside them,
-// and metadata.
+// Visitors that parse, emit and measure the layouts of frame_layout.h, the rules that a frame must keep
+// beside them, and metadata.
 #include "lib/rpc/frame.h"
 
 #include <algorithm>
@@ -263,7 +263,7 @@ void emit_head(const Frame& frame, std::byte* into) {
   layout_rest(writer, frame);
 }
 
-// --- metadata --------------------------------------------------------------------------------------------------
+// ---- metadata ----
 // A pair: length of the name (1 byte, not 0), length of the value (2 bytes), name, value.
 
 std::size_t emitted_size(const Metadata& metadata) {
@@ -306,7 +306,7 @@ bool parse_metadata(std::span<const std::byte> octets, Metadata& into) {
   return true;
 }
 
-// --- hello -----------------------------------------------------------------------------------------------------
+// ---- hello ----
 
 namespace {
 // Later versions may append fields.

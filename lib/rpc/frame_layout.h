@@ -1,11 +1,11 @@
-// The layout of the frames and hellos, stated once: each function lists the fields of one kind in the order of the
-// wire. Visitors walk it: to parse, to emit and to measure (frame.cc), to show fields (`rrdma decode`), and to write
-// the table of the Wireshark plugin, which ctest rpc.frames compares. A new field is a member of Frame and a line
-// here.
+// The layout of the frames and hellos, stated once: each function lists the fields of one kind in the order
+// of the wire. Visitors walk it: to parse, to emit and to measure (frame.cc), to show fields (`rrdma
+// decode`), and to write the table of the Wireshark plugin, which ctest rpc.frames compares. A new field is a
+// member of Frame and a line here.
 //
-// A visitor has: number(field, value); zero(size), reserved; unused(size), ignored by receivers; bit(field, size,
-// flag); bytes(array); length(part, view), two bytes; part(field, part, view); region(field, region); and only(frame,
-// flag), whether to visit the fields that this flag adds.
+// A visitor has: number(field, value); zero(size), reserved; unused(size), ignored by receivers; bit(field,
+// size, flag); bytes(array); length(part, view), two bytes; part(field, part, view); region(field, region);
+// and only(frame, flag), whether to visit the fields that this flag adds.
 #pragma once
 
 #include <array>

@@ -1,10 +1,12 @@
-// Offers: memory of this end that the peer READs. Small pieces come from an arena: a pool of the connection that is
-// registered once. Registering each piece costs more than the transfer of some hundred KiB, because a device may have
-// to map the memory for the peer, and again to unmap it. The peer can read the whole arena, which holds nothing but
-// what this end has sent to it. Large pieces come from the context's pool, and each is opened alone.
+// Offers: memory of this end that the peer READs. Small pieces come from an arena: a pool of the connection
+// that is registered once. Registering each piece costs more than the transfer of some hundred KiB, because a
+// device may have to map the memory for the peer, and again to unmap it. The peer can read the whole arena,
+// which holds nothing but what this end has sent to it. Large pieces come from the context's pool, and each
+// is opened alone.
 //
-// The argument of a call stays open until the reply. Results and stream items stay open until the peer says that it
-// has taken them, even if their call is over. If a peer takes too few of them, the others travel in frames.
+// The argument of a call stays open until the reply. Results and stream items stay open until the peer says
+// that it has taken them, even if their call is over. If a peer takes too few of them, the others travel in
+// frames.
 #pragma once
 
 #include <cstddef>

@@ -64,8 +64,8 @@ std::string snake_case_of(const std::string& method) {
   return name;
 }
 
-// The function of a method. Underscores are appended to reserved words, and to the names of earlier methods: a
-// service may have both Get and get.
+// The function of a method. Underscores are appended to reserved words, and to the names of earlier methods:
+// a service may have both Get and get.
 std::string function_of(const pb::MethodDescriptor& method) {
   std::set<std::string> used;
   for (int i = 0;; ++i) {

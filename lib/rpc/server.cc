@@ -111,7 +111,8 @@ comm::Task<void> ServerState::accept_all() {
   }
 }
 
-// An address with many of them is unlikely to prove the secret. Connections that are being accepted cannot be ended.
+// An address with many of them is unlikely to prove the secret. Connections that are being accepted cannot be
+// ended.
 bool ServerState::make_room_for_unproven() {
   if (unproven_ < options_.max_unproven) return true;
   struct Waiting {

@@ -1,5 +1,5 @@
-// ServerCall: the reply of a call: in one frame, offered in this server's memory, written into the caller's memory, or
-// in parts.
+// ServerCall: the reply of a call: in one frame, offered in this server's memory, written into the caller's
+// memory, or in parts.
 #include <algorithm>
 #include <cstring>
 

@@ -253,8 +253,8 @@ comm::Task<Status> ServerConnection::fetch(ServerCall* call) {
 }
 
 namespace {
-// Ends a call whose handler threw. Its text may hold anything, so only ServerOptions::after gets it, unless the
-// exception is a Failure, which is meant for the caller. REQUIRES: called within a catch block.
+// Ends a call whose handler threw. Its text may hold anything, so only ServerOptions::after gets it, unless
+// the exception is a Failure, which is meant for the caller. REQUIRES: called within a catch block.
 void fail_by_exception(ServerCall& call) {
   const auto fail = [&call](const char* what) {
     call.fail(Status(Code::kUnknown, "the handler threw an exception"), Status(Code::kUnknown, what));

@@ -1,6 +1,6 @@
-// RRDMA_ASSERT checks our own invariants. It is enabled in every build: a broken invariant must stop the program
-// before it corrupts user memory. Bad packets, peers and callers never trigger it; their errors are returned (see
-// Result).
+// RRDMA_ASSERT checks our own invariants. It is enabled in every build: a broken invariant must stop the
+// program before it corrupts user memory. Bad packets, peers and callers never trigger it; their errors are
+// returned (see Result).
 #pragma once
 
 namespace rrdma {

@@ -1,5 +1,5 @@
-// DescriptorSet: a set of file descriptor numbers. A lookup is one load, so that every close() and write() of a
-// program can afford it. Safe in any thread and in signal handlers.
+// DescriptorSet: a set of file descriptor numbers. A lookup is one load, so that every close() and write() of
+// a program can afford it. Safe in any thread and in signal handlers.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// Accesses to memory that may be unmapped, at the cost of the plain access. A table maps each instruction that may
-// fault to the address at which to resume. The guard in guarded_copy.h accepts any code, but costs as much as copying
-// a small message, and each message would need two or three.
+// Accesses to memory that may be unmapped, at the cost of the plain access. A table maps each instruction
+// that may fault to the address at which to resume. The guard in guarded_copy.h accepts any code, but costs
+// as much as copying a small message, and each message would need two or three.
 //
 // The accesses are assembly, which the sanitizers do not see: the NIC is not one of the program's threads.
 #pragma once
@@ -9,8 +9,8 @@
 
 namespace rrdma {
 
-// For the SIGSEGV and SIGBUS handler, with its third argument. True if one of these accesses faulted; it then fails
-// when the handler returns.
+// For the SIGSEGV and SIGBUS handler, with its third argument. True if one of these accesses faulted; it then
+// fails when the handler returns.
 [[nodiscard]] bool leave_faulting_access(void* context) noexcept;
 
 #if defined(__x86_64__) || defined(__aarch64__)

@@ -1,5 +1,5 @@
-// The only file that compiles {fmt}; all others see its declarations. Debian has no static {fmt}, and we must not
-// load a shared one into other people's programs.
+// The only file that compiles {fmt}; all others see its declarations. Debian has no static {fmt}, and we must
+// not load a shared one into other people's programs.
 #define FMT_HEADER_ONLY 1
 #include "base/format.h"
 

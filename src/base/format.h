@@ -1,5 +1,6 @@
-// formatted(): text from a format string that the compiler checks. It wraps {fmt} in one compiled function: callers
-// include only its small header. librrdma.so carries one copy of the formatting code and needs no shared {fmt}.
+// formatted(): text from a format string that the compiler checks. It wraps {fmt} in one compiled function:
+// callers include only its small header. librrdma.so carries one copy of the formatting code and needs no
+// shared {fmt}.
 #pragma once
 
 #include <fmt/core.h>

@@ -7,8 +7,8 @@
 
 #include "base/fault_table.h"
 
-// Hide the accesses of the NIC from the thread sanitizer. They are not accesses by one of the program's threads: a
-// program may spin on a byte that a WRITE will change.
+// Hide the accesses of the NIC from the thread sanitizer. They are not accesses by one of the program's
+// threads: a program may spin on a byte that a WRITE will change.
 #if defined(__SANITIZE_THREAD__)
 #define RRDMA_WATCHED_BY_TSAN 1
 #elif defined(__has_feature)
@@ -45,8 +45,8 @@ void end_device_access([[maybe_unused]] const FaultGuard* outer) {
 #endif
 }
 
-// The sanitizer ends the annotated region before it calls a signal handler, and begins it again when the handler
-// returns. Our handler does not return.
+// The sanitizer ends the annotated region before it calls a signal handler, and begins it again when the
+// handler returns. Our handler does not return.
 void resume_device_access([[maybe_unused]] const FaultGuard* outer) {
 #if defined(RRDMA_WATCHED_BY_TSAN)
   if (outer != nullptr) begin_device_access(nullptr);
@@ -57,8 +57,8 @@ void resume_device_access([[maybe_unused]] const FaultGuard* outer) {
 
 thread_local FaultGuard* active_fault_guard = nullptr;
 
-// noinline, and only the volatile outer pointer is live across the setjmp: register contents are indeterminate after
-// the second return of sigsetjmp.
+// noinline, and only the volatile outer pointer is live across the setjmp: register contents are
+// indeterminate after the second return of sigsetjmp.
 __attribute__((noinline)) bool guarded_call(void (*body)(void*), void* argument) noexcept {
   FaultGuard guard;
   FaultGuard* volatile outer = active_fault_guard;

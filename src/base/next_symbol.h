@@ -1,12 +1,13 @@
-// NextSymbol: the next definition of a function that we interpose, from librspreload, a sanitizer or the C library.
+// NextSymbol: the next definition of a function that we interpose, from librspreload, a sanitizer or the C
+// library.
 #pragma once
 
 #include <dlfcn.h>
 
 namespace rrdma {
 
-// Resolve all of them when the library is loaded, because the first call may come from a signal handler. A call
-// before that resolves its own symbol.
+// Resolve all of them when the library is loaded, because the first call may come from a signal handler. A
+// call before that resolves its own symbol.
 template <typename Function>
 class NextSymbol {
  public:

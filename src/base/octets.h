@@ -1,5 +1,5 @@
-// `Octets`: views of raw memory, and big-endian loads and stores. Everything on the wire is big-endian unless a
-// comment says otherwise.
+// `Octets`: views of raw memory, and big-endian loads and stores. Everything on the wire is big-endian unless
+// a comment says otherwise.
 #pragma once
 
 #include <bit>

@@ -1,6 +1,6 @@
-// Functions of newer C libraries that the compiler's runtime inside our programs and libraries needs. Defining them
-// here, hidden, lets the products load with older C libraries: glibc 2.35 (Ubuntu 22.04), and glibc 2.31 for the
-// portable release (RRDMA_PORTABLE).
+// Functions of newer C libraries that the compiler's runtime inside our programs and libraries needs.
+// Defining them here, hidden, lets the products load with older C libraries: glibc 2.35 (Ubuntu 22.04), and
+// glibc 2.31 for the portable release (RRDMA_PORTABLE).
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/random.h>
@@ -37,7 +37,8 @@ RRDMA_RUNTIME void arc4random_buf(void* to, std::size_t size) {
 RRDMA_RUNTIME char __libc_single_threaded;
 char __libc_single_threaded = 0;
 
-// Stand for stdout and stderr in the static libnl, whose code is not for shared libraries (scripts/make-dist).
+// Stand for stdout and stderr in the static libnl, whose code is not for shared libraries
+// (scripts/make-dist).
 RRDMA_RUNTIME FILE* rrdma_stdout;
 RRDMA_RUNTIME FILE* rrdma_stderr;
 FILE* rrdma_stdout = nullptr;
@@ -49,7 +50,8 @@ __attribute__((constructor)) void take_streams() {
 }
 }  // namespace
 
-// glibc 2.35; the unwinder of libgcc uses it to find the frame table of an address. Its layout is that of <dlfcn.h>.
+// glibc 2.35; the unwinder of libgcc uses it to find the frame table of an address. Its layout is that of
+// <dlfcn.h>.
 namespace {
 
 struct Search {

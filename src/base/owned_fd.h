@@ -1,9 +1,10 @@
-// OwnedFd: a file descriptor with one owner. It closes the descriptor by a raw system call (raw_syscall.h) and keeps
-// it in own_descriptors while it is open.
+// OwnedFd: a file descriptor with one owner. It closes the descriptor by a raw system call (raw_syscall.h)
+// and keeps it in own_descriptors while it is open.
 //
-// Every descriptor that RRDMA creates inside a program goes through lifted(). The numbers 0, 1 and 2 belong to the
-// program even while they are closed. The other low numbers are the program's too: it may rely on them, pass them on
-// or overwrite them (dup2). Descriptors that the program gets to see go through above_standard() instead.
+// Every descriptor that RRDMA creates inside a program goes through lifted(). The numbers 0, 1 and 2 belong
+// to the program even while they are closed. The other low numbers are the program's too: it may rely on
+// them, pass them on or overwrite them (dup2). Descriptors that the program gets to see go through
+// above_standard() instead.
 #pragma once
 
 #include <cerrno>

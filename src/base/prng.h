@@ -1,6 +1,6 @@
-// Prng: a seeded generator with the same sequence on every machine (xoshiro256**, seeded by splitmix64). It is for
-// simulated faults. Never use it for a value that a peer sees or that protects anything: a dozen outputs reveal all
-// others. Use KeySource for those.
+// Prng: a seeded generator with the same sequence on every machine (xoshiro256**, seeded by splitmix64). It
+// is for simulated faults. Never use it for a value that a peer sees or that protects anything: a dozen
+// outputs reveal all others. Use KeySource for those.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Problem: the reason why a control operation failed. It holds an errno for the C boundary and one sentence that says
-// what happened and what to do about it.
+// Problem: the reason why a control operation failed. It holds an errno for the C boundary and one sentence
+// that says what happened and what to do about it.
 #pragma once
 
 #include <string>

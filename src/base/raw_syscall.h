@@ -1,7 +1,7 @@
-// The system calls of RRDMA's own I/O, without the C library's wrappers. Our library runs inside other people's
-// programs, where librspreload and our own preload interpose socket, read, close and related calls. Neither
-// intercepts calls made here. Conventions are those of the C library (-1 and errno). Only calls that both x86-64 and
-// arm64 have: ppoll, not poll; openat, not open.
+// The system calls of RRDMA's own I/O, without the C library's wrappers. Our library runs inside other
+// people's programs, where librspreload and our own preload interpose socket, read, close and related calls.
+// Neither intercepts calls made here. Conventions are those of the C library (-1 and errno). Only calls that
+// both x86-64 and arm64 have: ppoll, not poll; openat, not open.
 #pragma once
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// Result<T, E>: a value, or the reason why there is none. The C++20 subset common to GCC 12 and clang 14 has no
-// std::expected; this class provides the part of it that RRDMA uses.
+// Result<T, E>: a value, or the reason why there is none. The C++20 subset common to GCC 12 and clang 14 has
+// no std::expected; this class provides the part of it that RRDMA uses.
 #pragma once
 
 #include <type_traits>

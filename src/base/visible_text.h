@@ -7,8 +7,8 @@
 
 namespace rrdma {
 
-// The bytes of the character at the front of a text that is not empty. 0 if it is a control character of ASCII or of
-// Latin-1 (U+0080 to U+009F), or if the bytes are not UTF-8.
+// The bytes of the character at the front of a text that is not empty. 0 if it is a control character of
+// ASCII or of Latin-1 (U+0080 to U+009F), or if the bytes are not UTF-8.
 [[nodiscard]] constexpr std::size_t visible_octets(std::string_view text) {
   const auto octet = [&](std::size_t i) -> unsigned {
     return i < text.size() ? static_cast<std::uint8_t>(text[i]) : 0;

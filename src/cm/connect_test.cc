@@ -1,4 +1,5 @@
-// Establishing connections: REQ, REP, RTU and MRA, their losses and duplicates. Traces read "from>to message".
+// Establishing connections: REQ, REP, RTU and MRA, their losses and duplicates. Traces read "from>to
+// message".
 #include <gtest/gtest.h>
 
 #include <set>

@@ -1,8 +1,9 @@
-// Connection: the state of one connection, half-open connection or lookup. It is plain data; the state machine is in
-// the Endpoint. States have the names of IBTA volume 1, 12.9; "Sent" and "Received" are from the local view.
+// Connection: the state of one connection, half-open connection or lookup. It is plain data; the state
+// machine is in the Endpoint. States have the names of IBTA volume 1, 12.9; "Sent" and "Received" are from
+// the local view.
 //
-// A connection lives until its owner destroys it. If messages are still due then (a DREQ to repeat, an answer that
-// may be lost), it stays without an owner until its timer expires.
+// A connection lives until its owner destroys it. If messages are still due then (a DREQ to repeat, an answer
+// that may be lost), it stays without an owner until its timer expires.
 #pragma once
 
 #include <cstdint>

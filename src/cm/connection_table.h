@@ -1,9 +1,9 @@
-// ConnectionTable: owns the connections of an Endpoint and finds them in O(1) by local communication ID and by the
-// peer's identifiers. The peer's keys include its address, which it cannot choose freely. Their hash is keyed, so
-// that an attacker cannot aim at one bucket.
+// ConnectionTable: owns the connections of an Endpoint and finds them in O(1) by local communication ID and
+// by the peer's identifiers. The peer's keys include its address, which it cannot choose freely. Their hash
+// is keyed, so that an attacker cannot aim at one bucket.
 //
-// IDs are a counter behind a keyed permutation. The next one cannot be guessed. No ID is reused before all others
-// were used, so that an old message is never taken for a new one.
+// IDs are a counter behind a keyed permutation. The next one cannot be guessed. No ID is reused before all
+// others were used, so that an old message is never taken for a new one.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// DeadlineHeap<T>: a binary heap of elements that know their own position. Setting, moving and cancelling a deadline
-// is O(log n); finding the earliest one is O(1). Equal deadlines keep the order in which they were set. T has a
-// member `timer` of type TimerSlot. The heap does not own its elements.
+// DeadlineHeap<T>: a binary heap of elements that know their own position. Setting, moving and cancelling a
+// deadline is O(log n); finding the earliest one is O(1). Equal deadlines keep the order in which they were
+// set. T has a member `timer` of type TimerSlot. The heap does not own its elements.
 #pragma once
 
 #include <cstddef>

@@ -1,17 +1,18 @@
-// Endpoint: the connection manager of one host, without I/O. It holds all connections and listeners behind QP1. MADs
-// and time come in through handle_*; MADs to send and events for the owners go out through poll_*. next_deadline()
-// tells when handle_timeouts() is due. Equal calls with equal seeds give equal MADs and events.
+// Endpoint: the connection manager of one host, without I/O. It holds all connections and listeners behind
+// QP1. MADs and time come in through handle_*; MADs to send and events for the owners go out through poll_*.
+// next_deadline() tells when handle_timeouts() is due. Equal calls with equal seeds give equal MADs and
+// events.
 //
 //   active side     connect -> ConnectReply  -> send_rtu -> (established) -> disconnect -> Disconnected
 //   passive side    listen  -> ConnectRequest -> accept  -> Established   -> Disconnected -> disconnect
 //   lookup (UD)     look_up -> LookupReply;  listen -> LookupRequest -> reply_lookup
 //
-// A MAD affects a connection only if it comes from the connection's peer. An ID stays valid until destroy(), which
-// also closes the connection with the peer. Not thread-safe.
+// A MAD affects a connection only if it comes from the connection's peer. An ID stays valid until destroy(),
+// which also closes the connection with the peer. Not thread-safe.
 //
-// Files: endpoint.cc (dispatch, queues, sending), endpoint_connect.cc (active side), endpoint_accept.cc (listeners,
-// passive side), endpoint_close.cc (REJ, DREQ, DREP, TIMEWAIT, destroy), endpoint_lookup.cc (SIDR),
-// endpoint_timers.cc.
+// Files: endpoint.cc (dispatch, queues, sending), endpoint_connect.cc (active side), endpoint_accept.cc
+// (listeners, passive side), endpoint_close.cc (REJ, DREQ, DREP, TIMEWAIT, destroy), endpoint_lookup.cc
+// (SIDR), endpoint_timers.cc.
 #pragma once
 
 #include <cstdint>
@@ -66,14 +67,15 @@ class Endpoint {
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  // --- listeners
+  // ---- listeners ----
   [[nodiscard]] Result<ListenerId, Error> listen(const ListenParameters& parameters);
   // Requests that the owner has seen remain its own; the others are rejected.
   [[nodiscard]] Result<void, Error> stop_listening(Instant now, ListenerId id);
 
-  // --- connections
+  // ---- connections ----
   [[nodiscard]] Result<ConnectionId, Error> connect(Instant now, const ConnectParameters& parameters);
-  // Asks the peer for more time to answer its REQ or REP. Duplicates are answered by an MRA even without this call.
+  // Asks the peer for more time to answer its REQ or REP. Duplicates are answered by an MRA even without this
+  // call.
   [[nodiscard]] Result<void, Error> send_mra(ConnectionId id, std::uint8_t service_timeout,
                                              Octets private_data = {});
   [[nodiscard]] Result<void, Error> accept(Instant now, ConnectionId id, const AcceptParameters& parameters);
@@ -83,17 +85,19 @@ class Endpoint {
   [[nodiscard]] Result<void, Error> notify_established(ConnectionId id);
   // Sends a DREQ, or the DREP to the peer's DREQ.
   [[nodiscard]] Result<void, Error> disconnect(Instant now, ConnectionId id, Octets private_data = {});
-  // Sends the remaining messages to the peer (REJ, DREQ, DREP) and releases the ID. No more events follow for it.
+  // Sends the remaining messages to the peer (REJ, DREQ, DREP) and releases the ID. No more events follow for
+  // it.
   void destroy(Instant now, ConnectionId id);
 
-  // --- lookups of a UD service (SIDR)
+  // ---- lookups of a UD service (SIDR) ----
   [[nodiscard]] Result<ConnectionId, Error> look_up(Instant now, const LookupParameters& parameters);
   [[nodiscard]] Result<void, Error> reply_lookup(Instant now, ConnectionId id,
                                                  const LookupReplyParameters& parameters);
 
-  // --- queries of owners
+  // ---- queries of owners ----
   [[nodiscard]] Result<void, Error> set_owner(ConnectionId id, OwnerToken owner);
-  // The owners that an incoming message concerns: its recipient, and its sender if that is one of these owners.
+  // The owners that an incoming message concerns: its recipient, and its sender if that is one of these
+  // owners.
   [[nodiscard]] std::vector<OwnerToken> owners_of(const MadAddresses& addresses,
                                                   const wire::CmMad& mad) const;
   // Whether an incoming message is for a connection, a look-up or a listener here.
@@ -103,12 +107,13 @@ class Endpoint {
   [[nodiscard]] Result<EstablishedConnection, Error> snapshot(ConnectionId id) const;
   [[nodiscard]] Result<void, Error> restore(const EstablishedConnection& connection, OwnerToken owner);
 
-  // Overrides the length of TIMEWAIT for a connection with this peer; empty: the packet lifetime. A connection that
-  // is kept longer on purpose also keeps its queue pair: a REQ from that queue pair is refused as stale.
+  // Overrides the length of TIMEWAIT for a connection with this peer; empty: the packet lifetime. A
+  // connection that is kept longer on purpose also keeps its queue pair: a REQ from that queue pair is
+  // refused as stale.
   using TimewaitLength = std::function<std::optional<Duration>(OwnerToken owner, const wire::Gid& remote)>;
   void set_timewait_length(TimewaitLength length) { timewait_length_ = std::move(length); }
 
-  // --- the network and the clock
+  // ---- the network and the clock ----
   void handle_mad(Instant now, const MadAddresses& addresses, Octets mad);
   void handle_timeouts(Instant now);
   [[nodiscard]] Instant next_deadline() const { return timers_.next_deadline(); }

@@ -119,9 +119,9 @@ void Endpoint::handle(const Received& in, const wire::CmReq& req) {
   tell(connection, request_of(connection, req, in.mad.attribute_modifier), PrivateData(req.private_data));
 }
 
-// A restarted host does not know the IDs that it assigned before, and may reuse one. A closed connection is kept only
-// for duplicates and makes room. An established one is dead at the peer (IBTA 12.9.8.3.1). If the connection is still
-// being set up, returns false: the caller repeats its REQ until that has ended.
+// A restarted host does not know the IDs that it assigned before, and may reuse one. A closed connection is
+// kept only for duplicates and makes room. An established one is dead at the peer (IBTA 12.9.8.3.1). If the
+// connection is still being set up, returns false: the caller repeats its REQ until that has ended.
 bool Endpoint::give_up_comm_id(const Received& in, const wire::CmReq& req, Connection& known) {
   switch (known.state) {
     case State::kRejected:

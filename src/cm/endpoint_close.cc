@@ -221,11 +221,11 @@ void Endpoint::handle(const Received& in, const wire::CmDrep& drep) {
   enter_timewait(in.now, *connection);
 }
 
-// IBTA 12.9.8.3.1: a REQ from the queue pair of an established connection means that the peer has lost that connection.
-// Anybody can send such a REQ in the peer's name, and needs only a QPN for it. So ask the peer first: repeat the REP.
-// A peer that knows the connection answers with RTU, and an RRDMA that does not answers with REJ. Disconnect only if
-// the peer does not answer. The active side has no such question: it refuses the REQ and leaves the rest to the
-// transport.
+// IBTA 12.9.8.3.1: a REQ from the queue pair of an established connection means that the peer has lost that
+// connection. Anybody can send such a REQ in the peer's name, and needs only a QPN for it. So ask the peer
+// first: repeat the REP. A peer that knows the connection answers with RTU, and an RRDMA that does not
+// answers with REJ. Disconnect only if the peer does not answer. The active side has no such question: it
+// refuses the REQ and leaves the rest to the transport.
 void Endpoint::doubt(Instant now, Connection& connection) {
   if (connection.state != State::kEstablished || connection.active || connection.asks != 0) return;
   ask_peer(now, connection);

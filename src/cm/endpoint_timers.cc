@@ -1,5 +1,5 @@
-// Timers: an unanswered message is repeated until the peer has had its full response time. TIMEWAIT and kept answers
-// expire. A connection has at most one timer.
+// Timers: an unanswered message is repeated until the peer has had its full response time. TIMEWAIT and kept
+// answers expire. A connection has at most one timer.
 #include <algorithm>
 
 #include "base/assert.h"
@@ -7,8 +7,8 @@
 
 namespace rrdma::cm {
 
-// Gives the peer `nominal` times max_cm_retries + 1. Within that time, the interval between sends starts at `first`
-// and doubles; if `first` is zero, every interval is `nominal`.
+// Gives the peer `nominal` times max_cm_retries + 1. Within that time, the interval between sends starts at
+// `first` and doubles; if `first` is zero, every interval is `nominal`.
 void Endpoint::await_answer(Instant now, Connection& connection, Duration nominal, Duration first) {
   const bool early = first.ns != 0;
   connection.retry_interval_max = early ? std::min(nominal, settings_.retry_interval_max) : nominal;
@@ -19,7 +19,8 @@ void Endpoint::await_answer(Instant now, Connection& connection, Duration nomina
 }
 
 void Endpoint::handle_timeouts(Instant now) {
-  // Stop when the queue is full, because further sends would be lost. Due timers wait until the queue is polled.
+  // Stop when the queue is full, because further sends would be lost. Due timers wait until the queue is
+  // polled.
   while (timers_.next_deadline() <= now && outgoing_.size() < settings_.outgoing_max) {
     handle_timeout(now, timers_.front());
   }
@@ -61,8 +62,8 @@ void Endpoint::handle_timeout(Instant now, Connection& connection) {
   }
 }
 
-// Whether the source of the REQ may be forged: several REPs were not answered, and this address has never proved that
-// it receives our messages.
+// Whether the source of the REQ may be forged: several REPs were not answered, and this address has never
+// proved that it receives our messages.
 bool Endpoint::may_be_forged(const Connection& connection) const {
   return connection.state == State::kRepSent &&
          connection.unasked_repeats >= settings_.repeats_to_strangers &&

@@ -271,7 +271,7 @@ TEST_F(Listen, MalformedMadsAreCountedAndNothingElse) {
   EXPECT_FALSE(server().poll_mad().has_value());
 }
 
-// --- lookups
+// ---- lookups ----
 
 TEST_F(Listen, ALookupIsAnswered) {
   const std::vector<std::uint8_t> question(180, 0x21);

@@ -1,5 +1,5 @@
-// ListenerTable: the listeners by service ID and local address. A listener also counts the load that callers cause:
-// requests that its owner has not answered, and accepted connections that have received no RTU.
+// ListenerTable: the listeners by service ID and local address. A listener also counts the load that callers
+// cause: requests that its owner has not answered, and accepted connections that have received no RTU.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The queue pair attributes that a connection provides (values/qp_attributes.h), and the states in which it can.
+// The queue pair attributes that a connection provides (values/qp_attributes.h), and the states in which it
+// can.
 #pragma once
 
 #include "cm/connection.h"

@@ -30,9 +30,9 @@ struct Settings {
   Duration first_retry = milliseconds(200);
   // The same after an MRA, which may have crossed the answer: a lost REJ or RTU must be detected.
   Duration first_retry_after_mra = seconds(1);
-  // How often a REP is repeated by timer to an address that has never proved that it receives our messages. The
-  // source of a REQ may be forged, and the real host would receive all repetitions. A duplicate of the REQ is always
-  // answered.
+  // How often a REP is repeated by timer to an address that has never proved that it receives our messages.
+  // The source of a REQ may be forged, and the real host would receive all repetitions. A duplicate of the
+  // REQ is always answered.
   std::uint8_t repeats_to_strangers = 2;
   std::size_t known_peers_max = 4'096;
   // The longest interval between two sends.

@@ -1,7 +1,7 @@
-// Swarms: thousands of connections between hosts. The network loses, duplicates and reorders MADs; owners accept,
-// reject, delay, disconnect and vanish, all determined by a seed. Safety: events come in a valid order, and nothing
-// is left behind. Progress: unless the network is dead, every connection that both owners want is established. A
-// failure prints its seed.
+// Swarms: thousands of connections between hosts. The network loses, duplicates and reorders MADs; owners
+// accept, reject, delay, disconnect and vanish, all determined by a seed. Safety: events come in a valid
+// order, and nothing is left behind. Progress: unless the network is dead, every connection that both owners
+// want is established. A failure prints its seed.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

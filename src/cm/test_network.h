@@ -1,5 +1,6 @@
-// TestNetwork: several hosts, each an Endpoint, and a network between them whose clock jumps from one event to the
-// next. A seed determines which MADs are lost, duplicated and delayed (and thereby reordered). For tests only.
+// TestNetwork: several hosts, each an Endpoint, and a network between them whose clock jumps from one event
+// to the next. A seed determines which MADs are lost, duplicated and delayed (and thereby reordered). For
+// tests only.
 #pragma once
 
 #include <cstdint>

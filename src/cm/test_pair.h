@@ -1,5 +1,5 @@
-// TestPair: a fixture with one caller (host 0), one listening server (host 1), and a network between them. The tests
-// act as the owners. Traces read "from>to message". For tests only.
+// TestPair: a fixture with one caller (host 0), one listening server (host 1), and a network between them.
+// The tests act as the owners. Traces read "from>to message". For tests only.
 #pragma once
 
 #include <gtest/gtest.h>

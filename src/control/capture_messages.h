@@ -1,13 +1,13 @@
-// Messages for capturing running programs (numbers 0x200 to 0x20f): a tool sends a request, and the daemon forwards
-// it to programs.
+// Messages for capturing running programs (numbers 0x200 to 0x20f): a tool sends a request, and the daemon
+// forwards it to programs.
 //
 //   tool:     StartCapture -> CaptureStarted; it ends with StopCapture -> Done, or when the tool exits
 //   program:  WatchMads -> Done, if it captures into a file of its own
 //   program:  MadSeen (event), to a program that captures, for each of its messages of the connection manager
 //   program:  CaptureOrder (event), at the start, at the end, and to programs that start in between
 //
-// Both carry a descriptor: a socket that preserves message boundaries, on which programs send whole pcapng blocks to
-// the tool. Every sender keeps it open until its last packet is sent.
+// Both carry a descriptor: a socket that preserves message boundaries, on which programs send whole pcapng
+// blocks to the tool. Every sender keeps it open until its last packet is sent.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +52,8 @@ struct StopCapture {
   static void fields(Archive&, Self&) {}
 };
 
-// `record` comes with the descriptor. `packets_only` is also sent to programs that are not recorded: their traffic
-// with a recorded program must travel as packets.
+// `record` comes with the descriptor. `packets_only` is also sent to programs that are not recorded: their
+// traffic with a recorded program must travel as packets.
 struct CaptureOrder {
   static constexpr MessageType kType = kCaptureOrder;
   bool packets_only = false;

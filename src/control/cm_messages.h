@@ -1,9 +1,9 @@
 // Messages of the connection manager between a program and rrdmad (numbers 0x100 to 0x1ff).
 //
-// The program identifies its rdma_cm ids by numbers of its own choice (`number`, never 0, never reused). Connections
-// are identified by the communication ID that the daemon assigned (`connection`). The first message about an incoming
-// connection is a CmEvent with the number of its listener. Messages carry the connection manager's own values
-// (cm/values/); cm_values.h lists their fields.
+// The program identifies its rdma_cm ids by numbers of its own choice (`number`, never 0, never reused).
+// Connections are identified by the communication ID that the daemon assigned (`connection`). The first
+// message about an incoming connection is a CmEvent with the number of its listener. Messages carry the
+// connection manager's own values (cm/values/); cm_values.h lists their fields.
 //
 //   CmBind -> CmBound           CmListen, CmRelease -> Done
 //   CmConnect, CmLookUp -> CmStarted, then events    CmAccept, CmReject, CmDisconnect, ... -> Done

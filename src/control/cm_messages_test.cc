@@ -1,5 +1,5 @@
-// Messages of the connection manager: round trips, and the rejection of invalid values at the edge, so that no later
-// code sees an invalid address.
+// Messages of the connection manager: round trips, and the rejection of invalid values at the edge, so that
+// no later code sees an invalid address.
 #include "control/cm_messages.h"
 
 #include <gtest/gtest.h>

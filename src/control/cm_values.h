@@ -1,6 +1,6 @@
-// The encoding of the connection manager's values (cm/values/) in control messages: one list of fields for each, used
-// in both directions. Constraints on values are checked here, at the edge, so that no later code sees an invalid
-// address.
+// The encoding of the connection manager's values (cm/values/) in control messages: one list of fields for
+// each, used in both directions. Constraints on values are checked here, at the edge, so that no later code
+// sees an invalid address.
 #pragma once
 
 #include "cm/values/established.h"
@@ -169,7 +169,7 @@ struct FieldsOf<cm::EstablishedConnection> {
   }
 };
 
-// ---- events; the message names the listener
+// ---- events; the message names the listener ----
 
 template <>
 struct FieldsOf<cm::ConnectRequest> {

@@ -1,7 +1,7 @@
-// Encoder and Decoder for the fields of control messages. A message states its fields once, in a static function
-// `fields(archive, self)`, for both directions. Values are in host byte order, because both ends run on one host. A
-// decoder trusts nothing: a length or enumerator beyond its bound, or a missing or surplus byte, makes the whole
-// message malformed. The caller then never sees the struct.
+// Encoder and Decoder for the fields of control messages. A message states its fields once, in a static
+// function `fields(archive, self)`, for both directions. Values are in host byte order, because both ends run
+// on one host. A decoder trusts nothing: a length or enumerator beyond its bound, or a missing or surplus
+// byte, makes the whole message malformed. The caller then never sees the struct.
 //
 //   integer  = its bytes         boolean = one byte, 0 or 1
 //   optional = boolean, the value if 1        variant = u8 index, that alternative

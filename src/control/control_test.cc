@@ -1,5 +1,5 @@
-// The protocol between program and daemon, without a daemon: round trips of all messages, refusal of malformed ones,
-// descriptors, versions and process pages.
+// The protocol between program and daemon, without a daemon: round trips of all messages, refusal of
+// malformed ones, descriptors, versions and process pages.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

@@ -1,9 +1,12 @@
-// Messages about injected faults (numbers 0x220 to 0x22f): a tool sets, lists and clears rules; the daemon keeps them
-// and forwards them. Rules are text here (faults/rule.h parses them), so that an older daemon need not know them all.
+// Messages about injected faults (numbers 0x220 to 0x22f): a tool sets, lists and clears rules; the daemon
+// keeps them and forwards them. Rules are text here (faults/rule.h parses them), so that an older daemon need
+// not know them all.
 //
 //   tool:     SetFault -> FaultWasSet; ListFaults -> FaultList; ClearFault -> Done
-//   program:  FaultOrder (event): all rules for this program, whenever they change, and before its first slot;
-//             FaultInjected (event): the daemon injected a fault into a connection manager message of this program
+//   program:  FaultOrder (event): all rules for this program, whenever they change, and before its first
+//   slot;
+//             FaultInjected (event): the daemon injected a fault into a connection manager message of this
+//             program
 #pragma once
 
 #include <cstdint>
@@ -87,7 +90,8 @@ struct FaultList {
   }
 };
 
-// `packets_only`: some rule affects packets, so all traffic between programs of its user must travel as packets.
+// `packets_only`: some rule affects packets, so all traffic between programs of its user must travel as
+// packets.
 struct FaultOrder {
   static constexpr MessageType kType = kFaultOrder;
   bool packets_only = false;

@@ -100,8 +100,8 @@ bool is_own_user(const PeerIdentity& peer) {
 
 namespace {
 
-// The owner of the namespace below ours that holds `user_namespace`, or holds one that does; nothing where the kernel
-// does not let us look (it wants the right to trace the process).
+// The owner of the namespace below ours that holds `user_namespace`, or holds one that does; nothing where
+// the kernel does not let us look (it wants the right to trace the process).
 std::optional<uid_t> owner_of(const std::string& user_namespace) {
   constexpr int kDepthMax = 33;  // the kernel allows 32
   OwnedFd at(raw::open(user_namespace.c_str(), O_RDONLY | O_CLOEXEC));
@@ -119,7 +119,8 @@ std::optional<uid_t> owner_of(const std::string& user_namespace) {
   return std::nullopt;
 }
 
-// "alice:100000:65536": whose subordinate uid it is. Names are asked of the system only for a range that matches.
+// "alice:100000:65536": whose subordinate uid it is. Names are asked of the system only for a range that
+// matches.
 std::optional<uid_t> owner_of_subordinate(uid_t uid) {
   const OwnedFd file(raw::open("/etc/subuid", O_RDONLY | O_CLOEXEC));
   std::string text;

@@ -1,10 +1,11 @@
 // The identity of the peer of a unix socket, and whether it is the same user.
 //
-// The kernel reports the peer (SO_PEERCRED) in the numbers of our own namespaces. Equal numbers do not imply the same
-// user: two containers may both run as uid 0, or as any other uid, without trusting each other. A user is one uid in
-// one user namespace and one PID namespace; if identity cannot be proved, it is denied. A user that our namespace
-// does not map appears as the overflow uid, 65534, which is also the uid of the user nobody. In that case an
-// unprivileged process tests whether it may signal the peer: it may signal only processes of its own user.
+// The kernel reports the peer (SO_PEERCRED) in the numbers of our own namespaces. Equal numbers do not imply
+// the same user: two containers may both run as uid 0, or as any other uid, without trusting each other. A
+// user is one uid in one user namespace and one PID namespace; if identity cannot be proved, it is denied. A
+// user that our namespace does not map appears as the overflow uid, 65534, which is also the uid of the user
+// nobody. In that case an unprivileged process tests whether it may signal the peer: it may signal only
+// processes of its own user.
 #pragma once
 
 #include <sys/types.h>
@@ -29,8 +30,8 @@ struct PeerIdentity {
 
 // Read every time, because a process may change its namespaces. Unknown without /proc.
 [[nodiscard]] Namespaces own_namespaces();
-// Of a process that we can see. If it hides them (it is not dumpable, or another user's), they are inferred from the
-// depth of its PID namespace and from its uid map.
+// Of a process that we can see. If it hides them (it is not dumpable, or another user's), they are inferred
+// from the depth of its PID namespace and from its uid map.
 [[nodiscard]] Namespaces namespaces_of(pid_t pid);
 
 // The peer of a connected socket; for a daemon, the process that called listen.
@@ -42,9 +43,9 @@ struct PeerIdentity {
 // The peer is provably the user of this process.
 [[nodiscard]] bool is_own_user(const PeerIdentity& peer);
 
-// The account that is charged for the peer's share: its user. A user of another user namespace is charged to the
-// owner of that namespace, because one user may have thousands of subordinate uids. If the owner cannot be found, all
-// such users are charged together, as kUnknownAccount.
+// The account that is charged for the peer's share: its user. A user of another user namespace is charged to
+// the owner of that namespace, because one user may have thousands of subordinate uids. If the owner cannot
+// be found, all such users are charged together, as kUnknownAccount.
 inline constexpr uid_t kUnknownAccount = static_cast<uid_t>(-2);
 [[nodiscard]] uid_t account_of(const PeerIdentity& peer);
 

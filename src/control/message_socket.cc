@@ -8,8 +8,8 @@
 namespace rrdma::control {
 namespace {
 
-// A process may pass descriptors only while its user has no more of them in flight than the process may open. Parked
-// slots are in flight. Raise the limit to its maximum for one more attempt.
+// A process may pass descriptors only while its user has no more of them in flight than the process may open.
+// Parked slots are in flight. Raise the limit to its maximum for one more attempt.
 class RaisedLimit {
  public:
   RaisedLimit() {
@@ -69,8 +69,8 @@ SendOutcome send_datagram(int socket, Octets datagram, std::span<const int> fds)
 
 namespace {
 
-// The most that the kernel passes in one message (SCM_MAX_FD). The kernel closes descriptors that find no room on this
-// thread, and such a close can take as long as their owner wants.
+// The most that the kernel passes in one message (SCM_MAX_FD). The kernel closes descriptors that find no
+// room on this thread, and such a close can take as long as their owner wants.
 constexpr std::size_t kFdsOfAnyMessage = 253;
 
 std::optional<uid_t> sender_of(msghdr& message) {
@@ -118,8 +118,8 @@ ReceiveOutcome receive_message(int socket, Received& received) {
   received.fds = take_fds(message);
   received.sender = sender_of(message);
   if (size == 0 && received.fds.empty()) return ReceiveOutcome::kGone;
-  // MSG_CTRUNC: descriptors were lost, because there were too many or this process has no room for them. A message
-  // without its descriptors is malformed.
+  // MSG_CTRUNC: descriptors were lost, because there were too many or this process has no room for them. A
+  // message without its descriptors is malformed.
   const auto header = parse_header({datagram, static_cast<std::size_t>(size)});
   const bool too_many = received.fds.size() > kFdsMax;
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || too_many || !header)

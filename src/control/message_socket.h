@@ -1,5 +1,5 @@
-// Messages and descriptors over a connected SOCK_SEQPACKET socket, by raw system calls. Nothing here blocks; poll the
-// socket to wait. The caller owns the socket.
+// Messages and descriptors over a connected SOCK_SEQPACKET socket, by raw system calls. Nothing here blocks;
+// poll the socket to wait. The caller owns the socket.
 #pragma once
 
 #include <sys/types.h>

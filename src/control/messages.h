@@ -6,12 +6,12 @@
 //   session = Hello, (Welcome | Refused), then requests and events in any order
 //
 // A request has a nonzero serial, and exactly one reply carries the same serial (ListProcesses: any number of
-// ProcessEntry, then Done; ListDevices likewise). Events, which the daemon sends unasked, have serial 0. A failed
-// request is answered by Failed, whose sentence is written for people.
+// ProcessEntry, then Done; ListDevices likewise). Events, which the daemon sends unasked, have serial 0. A
+// failed request is answered by Failed, whose sentence is written for people.
 //
-// Versions: the layout of Header, the numbers of Hello and Refused and the body of Refused never change. Any two
-// versions can therefore detect that they differ. Everything else may change with kProtocolVersion. Each subsystem of
-// the daemon has its own range of numbers.
+// Versions: the layout of Header, the numbers of Hello and Refused and the body of Refused never change. Any
+// two versions can therefore detect that they differ. Everything else may change with kProtocolVersion. Each
+// subsystem of the daemon has its own range of numbers.
 #pragma once
 
 #include <cstdint>
@@ -148,8 +148,8 @@ struct Hello {
   }
 };
 
-// The network service that the daemon can provide. If a family is missing, `reason` and `remedy` hold one sentence
-// each; otherwise both are empty.
+// The network service that the daemon can provide. If a family is missing, `reason` and `remedy` hold one
+// sentence each; otherwise both are empty.
 struct NetworkState {
   std::uint8_t families = 0;
   std::string reason;
@@ -163,8 +163,8 @@ struct NetworkState {
   }
 };
 
-// Descriptors: the end of the parking if has_parking. The program keeps it open while it lives and offers it to the
-// next daemon: it keeps the slot sockets alive.
+// Descriptors: the end of the parking if has_parking. The program keeps it open while it lives and offers it
+// to the next daemon: it keeps the slot sockets alive.
 struct Welcome {
   static constexpr MessageType kType = MessageType::kWelcome;
   std::uint32_t daemon_pid = 0;
@@ -222,9 +222,9 @@ struct RequestSlot {
   static void fields(Archive&, Self&) {}
 };
 
-// Descriptors: one socket for each family in `families`, IPv4 first. The program may only receive from them; it must
-// not send, connect, join or attach anything. `relayed`: the daemon keeps these sockets. There is one unix socket
-// instead, and the daemon passes on to it what they receive (link/udp/envelope.h).
+// Descriptors: one socket for each family in `families`, IPv4 first. The program may only receive from them;
+// it must not send, connect, join or attach anything. `relayed`: the daemon keeps these sockets. There is one
+// unix socket instead, and the daemon passes on to it what they receive (link/udp/envelope.h).
 struct SlotGranted {
   static constexpr MessageType kType = MessageType::kSlotGranted;
   Slot slot = 0;
@@ -267,8 +267,8 @@ struct UpdateProcess {
   }
 };
 
-// The network came up after Welcome. Descriptors: the end of the parking, if the program may have it. One SlotGranted
-// event follows for each slot that the program holds without sockets.
+// The network came up after Welcome. Descriptors: the end of the parking, if the program may have it. One
+// SlotGranted event follows for each slot that the program holds without sockets.
 struct NetworkUp {
   static constexpr MessageType kType = MessageType::kNetworkUp;
   NetworkState network;
@@ -286,7 +286,8 @@ struct Retire {
   static void fields(Archive&, Self&) {}
 };
 
-// Asks for the program that holds a slot on this host. Reply: SlotOwner. PeerGone follows when that owner is gone.
+// Asks for the program that holds a slot on this host. Reply: SlotOwner. PeerGone follows when that owner is
+// gone.
 struct LookUpSlot {
   static constexpr MessageType kType = MessageType::kLookUpSlot;
   Slot slot = 0;
@@ -315,8 +316,8 @@ struct SlotOwner {
   }
 };
 
-// Passes descriptors to the owner of `to_slot`, which must be the same user. Reply: Done once they are sent, else
-// Failed. REQUIRES: the sender holds from_slot.
+// Passes descriptors to the owner of `to_slot`, which must be the same user. Reply: Done once they are sent,
+// else Failed. REQUIRES: the sender holds from_slot.
 struct OfferChannel {
   static constexpr MessageType kType = MessageType::kOfferChannel;
   Slot from_slot = 0;
@@ -353,8 +354,8 @@ struct ChannelOffered {
   }
 };
 
-// The process that held this slot is gone or released the slot. Sent to processes that looked it up or exchanged
-// offers with it.
+// The process that held this slot is gone or released the slot. Sent to processes that looked it up or
+// exchanged offers with it.
 struct PeerGone {
   static constexpr MessageType kType = MessageType::kPeerGone;
   enum class Fate : std::uint8_t {
@@ -378,8 +379,9 @@ struct PeerGone {
   }
 };
 
-// A received RoCEv2 datagram (from BTH to ICRC) with its socket metadata. UDP GRO may merge adjacent datagrams of one
-// 4-tuple that belong to different slots; the program that receives a foreign frame forwards it.
+// A received RoCEv2 datagram (from BTH to ICRC) with its socket metadata. UDP GRO may merge adjacent
+// datagrams of one 4-tuple that belong to different slots; the program that receives a foreign frame forwards
+// it.
 struct FrameFields {
   wire::Gid source;
   wire::Gid destination;
@@ -473,8 +475,8 @@ struct NamedCounter {
   }
 };
 
-// Reply: DeviceEntry for each device that programs of the requester's user use or have used (for root, of all users),
-// then Done.
+// Reply: DeviceEntry for each device that programs of the requester's user use or have used (for root, of all
+// users), then Done.
 struct ListDevices {
   static constexpr MessageType kType = MessageType::kListDevices;
   template <typename Archive, typename Self>
@@ -529,8 +531,8 @@ struct Status {
   }
 };
 
-// Steering does not apply to multicast, so a group is joined on the one socket that wants it. The socket outlives its
-// program, so the daemon joins, keeps track, and leaves. Reply: Done.
+// Steering does not apply to multicast, so a group is joined on the one socket that wants it. The socket
+// outlives its program, so the daemon joins, keeps track, and leaves. Reply: Done.
 struct JoinGroup {
   static constexpr MessageType kType = MessageType::kJoinGroup;
   Slot slot = 0;

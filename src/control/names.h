@@ -1,17 +1,18 @@
-// The names by which programs and daemons find each other. N, P, U are the inodes of the network, PID and user
-// namespace.
+// The names by which programs and daemons find each other. N, P, U are the inodes of the network, PID and
+// user namespace.
 //
 //   /run/rrdma/net-N.sock                a system daemon, which serves every user: a directory of root
-//   /run/user/UID/rrdma/net-N-P-U.sock,  a user's own daemon, with or without the network: directories that only
-//   /tmp/rrdma-UID/net-N-P-U.sock        that user may enter. The .lock beside it is locked while the daemon
-//                                        runs, .start while a process starts it.
+//   /run/user/UID/rrdma/net-N-P-U.sock,  a user's own daemon, with or without the network: directories that
+//   /tmp/rrdma-UID/net-N-P-U.sock        only that user may enter. The .lock beside it is locked while the
+//                                        daemon runs, .start while a process starts it.
 //   lab-N-P-U.sock in the same           the user's lab (`rrdma lab`), which has no other name
 //   directories
 //   @rrdma.net, @rrdma.user.UID,         the same by abstract names, for programs that do not see those
 //   @rrdma.start.UID                     directories (they have their own root directory)
 //
-// Abstract names belong to the network namespace, like UDP port 4791, and to the first process that takes them. They
-// are a fallback: nothing depends on holding one, and clients check the identity of the peer (identity.h).
+// Abstract names belong to the network namespace, like UDP port 4791, and to the first process that takes
+// them. They are a fallback: nothing depends on holding one, and clients check the identity of the peer
+// (identity.h).
 #pragma once
 
 #include <sys/types.h>
@@ -33,8 +34,8 @@ inline constexpr std::string_view kNetworkName = "rrdma.net";
 // In directories that are safe and exist or could be created: only the user may write in them.
 [[nodiscard]] std::vector<std::string> user_paths(uid_t uid);
 
-// A socket connected to the path (it begins with a slash) or abstract name; invalid with errno (ECONNREFUSED, ENOENT:
-// no listener).
+// A socket connected to the path (it begins with a slash) or abstract name; invalid with errno (ECONNREFUSED,
+// ENOENT: no listener).
 [[nodiscard]] OwnedFd connect_to(std::string_view name);
 
 // A listening socket with the abstract name; invalid with errno (EADDRINUSE: the name is taken).

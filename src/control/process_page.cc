@@ -71,7 +71,8 @@ Result<ProcessPage, Problem> ProcessPage::create() {
   if (!set_length(fd.get(), kPageSize)) return failed("ftruncate");
   void* base = ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (base == MAP_FAILED) return failed("mmap");
-  // F_SEAL_FUTURE_WRITE needs Linux 5.1. Without it, readers, which belong to the same user, could write the page.
+  // F_SEAL_FUTURE_WRITE needs Linux 5.1. Without it, readers, which belong to the same user, could write the
+  // page.
   if (raw::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) <
           0 &&
       raw::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
@@ -226,7 +227,8 @@ std::vector<Row> ProcessPageView::rows(std::size_t offset, std::size_t count) co
 }
 
 Result<ProcessPageView, Problem> ProcessPageView::open(int fd) {
-  // Seals first: only memory has any, and to ask a file of another kind for more may wait for whoever serves it.
+  // Seals first: only memory has any, and to ask a file of another kind for more may wait for whoever serves
+  // it.
   if (!has_seals(fd, F_SEAL_SHRINK | F_SEAL_GROW) || !is_plain_memory(fd)) {
     return problem(EINVAL, "a process page that is not sealed against shrinking is not read.");
   }
@@ -299,8 +301,8 @@ std::uint32_t ProcessPageView::next_written(std::uint32_t row) const {
   return data <= from ? row : static_cast<std::uint32_t>((data - kQpsOffset) / sizeof(QpRow));
 }
 
-// Three copies of some rows, one after the other. A row whose sequence is the same in the first and the last, and even,
-// did not change meanwhile.
+// Three copies of some rows, one after the other. A row whose sequence is the same in the first and the last,
+// and even, did not change meanwhile.
 std::vector<QpSnapshot> ProcessPageView::queue_pairs() const {
   const std::uint32_t used = qp_rows_used();
   std::vector<QpSnapshot> found;

@@ -1,7 +1,7 @@
-// The process page: data that a program publishes about itself, in a memfd. The program shares it with the daemon,
-// and the daemon shares it with the tools of the same user. The program writes through the mapping that it made
-// before it sealed the memfd (no resize, no further writable mapping). All others can only read, and must treat every
-// value as untrusted.
+// The process page: data that a program publishes about itself, in a memfd. The program shares it with the
+// daemon, and the daemon shares it with the tools of the same user. The program writes through the mapping
+// that it made before it sealed the memfd (no resize, no further writable mapping). All others can only read,
+// and must treat every value as untrusted.
 //
 //   page     = PageHeader, counters, slots, devices, qps
 //   counter  = name (once), value (relaxed stores)
@@ -112,8 +112,8 @@ struct QpFields {
 };
 static_assert(sizeof(QpFields) == 64);
 
-// The current levels of a queue pair (counters only grow). The two fields of each 64-bit word are consistent with each
-// other. A capacity of 0 means unknown.
+// The current levels of a queue pair (counters only grow). The two fields of each 64-bit word are consistent
+// with each other. A capacity of 0 means unknown.
 struct QpLevels {
   std::uint32_t send_queued = 0;  // work requests
   std::uint32_t send_capacity = 0;
@@ -178,8 +178,8 @@ struct QpRowCopy {
 };
 static_assert(sizeof(QpRowCopy) == sizeof(QpRow));
 
-// The program's side. Owns the memfd and its mapping. Any thread may create and destroy QP rows; one thread at a time
-// updates a row.
+// The program's side. Owns the memfd and its mapping. Any thread may create and destroy QP rows; one thread
+// at a time updates a row.
 class ProcessPage {
  public:
   [[nodiscard]] static Result<ProcessPage, Problem> create();
@@ -189,14 +189,14 @@ class ProcessPage {
 
   [[nodiscard]] int fd() const { return fd_.get(); }
 
-  // The counter with that name, created by the first call; add to it with memory_order_relaxed. If the page is full,
-  // all further names share one spare counter. REQUIRES: name.size() < kCounterNameMax. One thread at a time:
-  // counters are created while the device opens.
+  // The counter with that name, created by the first call; add to it with memory_order_relaxed. If the page
+  // is full, all further names share one spare counter. REQUIRES: name.size() < kCounterNameMax. One thread
+  // at a time: counters are created while the device opens.
   [[nodiscard]] std::atomic<std::uint64_t>& counter(std::string_view name);
   // A number for the device with that name, from 1; 0 if the page is full. One thread at a time.
   [[nodiscard]] std::uint32_t add_device(std::string_view name);
-  // A device's part of a counter: add the same amount to both. The first kPagePartCapacity counters on the page have
-  // parts; null for others. REQUIRES: a number from add_device, a counter of this page.
+  // A device's part of a counter: add the same amount to both. The first kPagePartCapacity counters on the
+  // page have parts; null for others. REQUIRES: a number from add_device, a counter of this page.
   [[nodiscard]] std::atomic<std::uint64_t>* part_of(const std::atomic<std::uint64_t>& counter,
                                                     std::uint32_t device);
   // The next index of a slot. The first call for a slot takes a row for it.
@@ -244,8 +244,9 @@ struct QpSnapshot {
   QpLevels levels;
 };
 
-// A reader's view of a page that another process wrote. Offsets are our own; each value is copied once. The view
-// reads with system calls and maps nothing: touching an unwritten page of a memfd would charge it to the reader.
+// A reader's view of a page that another process wrote. Offsets are our own; each value is copied once. The
+// view reads with system calls and maps nothing: touching an unwritten page of a memfd would charge it to the
+// reader.
 class ProcessPageView {
  public:
   // Refuses anything but a sealed page of this version. Keeps its own descriptor.

@@ -1,5 +1,6 @@
-// Messages about the features of peers on other hosts (numbers 0x210 to 0x21f). A program asks when it connects a QP.
-// The daemon answers from its cache, and queries the peer if it is unknown (daemon/qp1/recognition.h).
+// Messages about the features of peers on other hosts (numbers 0x210 to 0x21f). A program asks when it
+// connects a QP. The daemon answers from its cache, and queries the peer if it is unknown
+// (daemon/qp1/recognition.h).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ inline constexpr MessageType kPeerRecognised = static_cast<MessageType>(0x211);
 // In Hello::links: the program understands arrival maps (objects::kFeatureArrivals).
 inline constexpr std::uint32_t kLinkArrivals = 1u << 4;
 
-// Reply: PeerRecognised, at once. If it is not `known` yet, an event follows if the peer turns out to run RRDMA.
+// Reply: PeerRecognised, at once. If it is not `known` yet, an event follows if the peer turns out to run
+// RRDMA.
 struct RecognisePeer {
   static constexpr MessageType kType = kRecognisePeer;
   wire::Gid local;

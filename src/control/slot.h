@@ -1,6 +1,7 @@
-// Slots: the assignment of QPNs to sockets of UDP port 4791, and thereby to programs. The kernel steers a datagram by
-// its BTH.DestQP to the socket whose index is the slot. There are three sizes. A program gets the largest free one. A
-// host with few programs thus gives each of them 65,536 QPNs, and a host with thousands has a slot for all.
+// Slots: the assignment of QPNs to sockets of UDP port 4791, and thereby to programs. The kernel steers a
+// datagram by its BTH.DestQP to the socket whose index is the slot. There are three sizes. A program gets the
+// largest free one. A host with few programs thus gives each of them 65,536 QPNs, and a host with thousands
+// has a slot for all.
 //
 //   slots           QPNs of each    from QPN
 //      0 ..   63         65,536     0x000000      slot 0 holds QP1 and stays with the daemon

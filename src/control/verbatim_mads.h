@@ -1,6 +1,6 @@
-// Messages about MADs of a connection manager that is not the daemon's: the kernel's (numbers 0x1f0 to 0x1ff). Its
-// server claims them; the daemon then passes on each MAD on QP1 that concerns no program of its own, and sends those
-// that it is given.
+// Messages about MADs of a connection manager that is not the daemon's: the kernel's (numbers 0x1f0 to
+// 0x1ff). Its server claims them; the daemon then passes on each MAD on QP1 that concerns no program of its
+// own, and sends those that it is given.
 #pragma once
 
 #include <array>

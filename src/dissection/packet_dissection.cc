@@ -74,8 +74,8 @@ bool ipv6_may_be_roce(Octets ip) {
   return next == kIpProtocolUdp && goes_to_roce_port(rest);
 }
 
-// parse_frame() checks headers from the outside in, so an error in an outer header hides that the packet is not RoCE.
-// This function looks only at the fields that identify RoCE.
+// parse_frame() checks headers from the outside in, so an error in an outer header hides that the packet is
+// not RoCE. This function looks only at the fields that identify RoCE.
 bool may_be_roce(const NetworkLayer& layer) {
   switch (layer.ether_type) {
     case kEtherTypeIpv4: return ipv4_may_be_roce(layer.octets);

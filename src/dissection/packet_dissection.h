@@ -1,6 +1,6 @@
-// Dissection: all facts about one captured packet: the layers that were parsed, and a verdict. Foreign traffic (ARP,
-// TCP, other UDP) is distinguished from malformed RoCE. If the capture kept only the beginning of a packet, that part
-// is parsed and the ICRC is not checked.
+// Dissection: all facts about one captured packet: the layers that were parsed, and a verdict. Foreign
+// traffic (ARP, TCP, other UDP) is distinguished from malformed RoCE. If the capture kept only the beginning
+// of a packet, that part is parsed and the ICRC is not checked.
 #pragma once
 
 #include <cstdint>

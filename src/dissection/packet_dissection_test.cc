@@ -1,5 +1,5 @@
-// Dissection: the verdict on good, malformed, cut and foreign packets. No input, however mangled, may cause an
-// out-of-bounds access on the way to any of the text forms.
+// Dissection: the verdict on good, malformed, cut and foreign packets. No input, however mangled, may cause
+// an out-of-bounds access on the way to any of the text forms.
 #include "dissection/packet_dissection.h"
 
 #include <gtest/gtest.h>

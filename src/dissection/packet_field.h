@@ -1,6 +1,6 @@
-// Field: one value of a packet, with its name and a sentence about its purpose. The fields of a packet form a tree in
-// which headers are groups. The tree for people and the JSON objects are both derived from it, so that they cannot
-// disagree.
+// Field: one value of a packet, with its name and a sentence about its purpose. The fields of a packet form a
+// tree in which headers are groups. The tree for people and the JSON objects are both derived from it, so
+// that they cannot disagree.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 namespace rrdma::wire {
 
 struct Field {
-  // A group, a bool, a number of at most 32 bits, or text. 64-bit numbers are hexadecimal text, because many JSON
-  // readers keep only 53 bits of a number.
+  // A group, a bool, a number of at most 32 bits, or text. 64-bit numbers are hexadecimal text, because many
+  // JSON readers keep only 53 bits of a number.
   using Value = std::variant<std::monostate, bool, std::uint32_t, std::string>;
 
   std::string_view key;      // the name in JSON; stable

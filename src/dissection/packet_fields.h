@@ -1,5 +1,5 @@
-// The field tree of a dissected packet: the fields, their names in JSON, and their meaning. Each header is described
-// once, here; printer.h and the JSON form derive from it.
+// The field tree of a dissected packet: the fields, their names in JSON, and their meaning. Each header is
+// described once, here; printer.h and the JSON form derive from it.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace rrdma::wire {
 
-// The root is a nameless group. Its children are the headers in wire order, then payload and ICRC. Empty if neither
-// an Ethernet header nor anything behind it could be parsed.
+// The root is a nameless group. Its children are the headers in wire order, then payload and ICRC. Empty if
+// neither an Ethernet header nor anything behind it could be parsed.
 [[nodiscard]] Field packet_fields(const Dissection& packet);
 
 // The text for the size of a group.

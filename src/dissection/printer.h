@@ -1,5 +1,5 @@
-// Packets as text: one line for each, or a tree of all fields with their meaning. Pure functions. Colours arrive as a
-// Palette; the caller knows whether it writes to a terminal.
+// Packets as text: one line for each, or a tree of all fields with their meaning. Pure functions. Colours
+// arrive as a Palette; the caller knows whether it writes to a terminal.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ struct Palette {
 // "REQ to RDMA_PS_TCP port 7174  qp 0x000062  psn 9".
 [[nodiscard]] std::string cm_line(const CmMad& mad);
 
-// Addresses, transport line, connection manager and verdict, without number, time or newline. `source`: the sending
-// QP, if the caller knows it; the packet does not carry it.
+// Addresses, transport line, connection manager and verdict, without number, time or newline. `source`: the
+// sending QP, if the caller knows it; the packet does not carry it.
 [[nodiscard]] std::string packet_line(const Dissection& packet, const Palette& palette = {},
                                       std::optional<Qpn> source = std::nullopt);
 

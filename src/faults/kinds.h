@@ -1,6 +1,6 @@
-// The table of fault kinds: one row says how a kind is written, where and when it acts, which selectors it takes, and
-// the sentence that `rrdma explain` shows. A new kind is one enumerator in rule.h, one row in kinds.cc, and the code
-// that injects it.
+// The table of fault kinds: one row says how a kind is written, where and when it acts, which selectors it
+// takes, and the sentence that `rrdma explain` shows. A new kind is one enumerator in rule.h, one row in
+// kinds.cc, and the code that injects it.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,12 @@
 
 namespace rrdma::faults {
 
-// The time when a fault acts: at calls and completions that its selectors choose, once, or until it is cleared.
+// The time when a fault acts: at calls and completions that its selectors choose, once, or until it is
+// cleared.
 enum class Moment : std::uint8_t { kCandidate, kOnce, kUntilCleared };
 
-// The process that a fault acts in. kProcessPackets: both ends must see it as packets (no direct access, no trains).
+// The process that a fault acts in. kProcessPackets: both ends must see it as packets (no direct access, no
+// trains).
 enum class Place : std::uint8_t { kProcess, kProcessPackets, kDaemon };
 
 struct KindRow {
@@ -35,7 +37,8 @@ struct KindRow {
 [[nodiscard]] const KindRow& row_of(Kind kind);
 // The row that `text`, the first word of a rule, is written as. Null: none.
 [[nodiscard]] const KindRow* row_for(std::string_view text);
-// All ways to write faults of one group, for errors: "port=down, port=up, port=speed:RATE". Empty: no such group.
+// All ways to write faults of one group, for errors: "port=down, port=up, port=speed:RATE". Empty: no such
+// group.
 [[nodiscard]] std::string forms_of(std::string_view group);
 
 }  // namespace rrdma::faults

@@ -1,8 +1,8 @@
 // Rule: one injected fault above the level of single packets, as one line of text (docs/man/rrdma-fault.1):
 //
 //   rule     = what, { " ", selector }                                       kinds.cc has the table of `what`
-//   what     = verb=FUNCTION:ERRNO | slow=FUNCTION:TIME | status=STATUS      the next one; with :N appended, the N-th
-//            | qp=error | cq=overrun | srq=limit                             every object that exists at that moment
+//   what     = verb=FUNCTION:ERRNO | slow=FUNCTION:TIME | status=STATUS      the next, or with :N the N-th
+//            | qp=error | cq=overrun | srq=limit                             every object that exists then
 //            | qp=rnr | cq=delay:TIME | port=down | port=up | port=speed:RATE | device=fatal | freeze
 //            | gid=lost | gid=add:ADDRESS | gid=change:ADDRESS
 //            | net=SPEC                                                      as in link/fault_spec.h
@@ -10,9 +10,9 @@
 //   selector = pid=N | device=NAME | qp=N | peer=ADDRESS{,ADDRESS} | direction=in|out|both | nth=N | every=N
 //            | count=N | after=TIME | for=TIME | seed=N
 //
-// `nth`, `every` and `count` refer to the candidates of the rule: calls of its function, completions of its queue
-// pairs. By default a rule acts once, on the next candidate; `every=1` acts on each. `after` and `for` count from the
-// moment when the rule was set.
+// `nth`, `every` and `count` refer to the candidates of the rule: calls of its function, completions of its
+// queue pairs. By default a rule acts once, on the next candidate; `every=1` acts on each. `after` and `for`
+// count from the moment when the rule was set.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
-// Table: the rules of this process, with the number of candidates and injections of each. It costs nothing without
-// rules: armed() is one load, and only on the control path. The data path is replaced while rules are armed
-// (preload/verbs/injected_calls.h, link/fault_gate.h).
+// Table: the rules of this process, with the number of candidates and injections of each. It costs nothing
+// without rules: armed() is one load, and only on the control path. The data path is replaced while rules are
+// armed (preload/verbs/injected_calls.h, link/fault_gate.h).
 //
-// Rules come from two sources: the environment, when the process starts, and the daemon, at any time. Each list is
-// complete and replaces the previous one from that source; a rule that is in both lists keeps its counts.
+// Rules come from two sources: the environment, when the process starts, and the daemon, at any time. Each
+// list is complete and replaces the previous one from that source; a rule that is in both lists keeps its
+// counts.
 //
 // Threads: all calls from any thread; actors are called without the lock.
 #pragma once
@@ -73,8 +74,8 @@ class Table {
   [[nodiscard]] std::vector<Rule> active() const;
   [[nodiscard]] std::vector<Rule> rules() const;  // including those that are not due yet
 
-  // Called with one line of text for each injected fault, in addition to `rrdma explain`; may be empty. Returns once
-  // the previous witness can no longer be called.
+  // Called with one line of text for each injected fault, in addition to `rrdma explain`; may be empty.
+  // Returns once the previous witness can no longer be called.
   using Witness = std::function<void(const std::string& line)>;
   void set_witness(Witness witness);
   void tell_witness(const std::string& line);

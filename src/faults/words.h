@@ -1,5 +1,5 @@
-// The names that rules use for numbers: errno, ibv_wc_status, messages of the connection manager, functions of
-// libibverbs.
+// The names that rules use for numbers: errno, ibv_wc_status, messages of the connection manager, functions
+// of libibverbs.
 #pragma once
 
 #include <cstdint>

@@ -28,8 +28,9 @@ inline std::int64_t wall_offset_ns() {
   return static_cast<std::int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec - now().ns;
 }
 
-// The same for frequent callers, several times cheaper. For up to kSpan after a clock read, it extrapolates from the
-// processor's counter. It learns the length of a tick from the clock. Never goes backwards. One thread at a time.
+// The same for frequent callers, several times cheaper. For up to kSpan after a clock read, it extrapolates
+// from the processor's counter. It learns the length of a tick from the clock. Never goes backwards. One
+// thread at a time.
 class TickClock {
  public:
   Instant now() {
@@ -63,9 +64,9 @@ class TickClock {
     last_ = std::max(last_, read);
     return last_;
   }
-  // If the thread was preempted between the two readings of the counter, the time of the clock reading is unknown.
-  // Two spans must agree: the counter may have advanced while the clock stood still (a suspended machine), or changed
-  // its rate.
+  // If the thread was preempted between the two readings of the counter, the time of the clock reading is
+  // unknown. Two spans must agree: the counter may have advanced while the clock stood still (a suspended
+  // machine), or changed its rate.
   void learn(Instant read, std::uint64_t before, std::uint64_t after) {
     const std::uint64_t took = after - before;
     fastest_ = std::min(fastest_, took);

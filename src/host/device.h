@@ -1,5 +1,6 @@
-// Device: one RDMA device on one network interface (rrdma0 on eth0). Identity, port and GID table come from the
-// interface (netlink). The table is a snapshot that changes with the interface; listeners hear of every change.
+// Device: one RDMA device on one network interface (rrdma0 on eth0). Identity, port and GID table come from
+// the interface (netlink). The table is a snapshot that changes with the interface; listeners hear of every
+// change.
 //
 // Threads: all calls from any thread.
 #pragma once
@@ -21,7 +22,8 @@ struct DeviceIdentity {
   std::uint32_t interface_index = 0;
   std::uint64_t guid = 0;  // host order; from the MAC address, or derived from the host's identity for lo
   std::uint32_t device_index = 0;
-  // The addresses of this device, if several devices share the interface. Empty: all of the interface's addresses.
+  // The addresses of this device, if several devices share the interface. Empty: all of the interface's
+  // addresses.
   std::vector<wire::Gid> addresses;
   DeviceProperties properties;
 };
@@ -61,8 +63,8 @@ class Device {
   virtual ~Device() = default;
   [[nodiscard]] virtual const DeviceIdentity& identity() const = 0;
   [[nodiscard]] virtual PortStatus port() const = 0;
-  // The GID table: index 0 is the interface's link-local GID if it has one, then each IPv4 and IPv6 address. An
-  // address keeps its index.
+  // The GID table: index 0 is the interface's link-local GID if it has one, then each IPv4 and IPv6 address.
+  // An address keeps its index.
   [[nodiscard]] virtual std::vector<GidEntry> gids() const = 0;
   // True if the address belongs to this host (any interface of this network namespace).
   [[nodiscard]] virtual bool is_local_address(const wire::Gid& gid) const = 0;

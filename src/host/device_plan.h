@@ -1,11 +1,12 @@
-// DevicePlan: the number of devices and their reported properties, as the user requested them (`rrdma run --devices
-// --device`). The text form travels in an environment variable:
+// DevicePlan: the number of devices and their reported properties, as the user requested them (`rrdma run
+// --devices --device`). The text form travels in an environment variable:
 //
-//   plan     = count, { ";", device, ":", property, { ",", property } }   4;rrdma1:speed=200G,numa=1,pci=0000:81:00.0
+//   plan     = count, { ";", device, ":", property, { ",", property } }   4;rrdma1:speed=200G,numa=1
 //   property = name, "=", value
 //
 //   speed=25G|400G   width=1|4   numa=NODE   pci=DDDD:BB:DD.F   fw=TEXT   mtu=256|512|1024|2048|4096
-//   vendor=NUMBER   part=NUMBER   max_qp, max_qp_wr, max_sge, max_cq, max_cqe, max_mr, max_pd, max_srq, max_ah=NUMBER
+//   vendor=NUMBER   part=NUMBER
+//   max_qp, max_qp_wr, max_sge, max_cq, max_cqe, max_mr, max_pd, max_srq, max_ah=NUMBER
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// One line on standard error at the end of a program that had failed requests or refused calls. `rrdma run` asks for
-// it: RRDMA_EXPLAIN=terminal (only if standard error is a terminal), always or never. A program that a signal ends
-// leaves no line.
+// One line on standard error at the end of a program that had failed requests or refused calls. `rrdma run`
+// asks for it: RRDMA_EXPLAIN=terminal (only if standard error is a terminal), always or never. A program that
+// a signal ends leaves no line.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ inline constexpr std::string_view kPeerCall = "peer";
 // Registers the line, if RRDMA_EXPLAIN asks for it. explain_log() calls it once.
 void tell_at_end();
 
-// "2 calls refused: ibv_modify_qp: sgid_index 7 is empty on rrdma0; use 1 (10.9.0.1). See `rrdma explain --pid 12`."
-// Empty if nothing failed. Injected faults do not count: they are on purpose.
+// "2 calls refused: ibv_modify_qp: sgid_index 7 is empty on rrdma0; use 1 (10.9.0.1). See `rrdma explain
+// --pid 12`." Empty if nothing failed. Injected faults do not count: they are on purpose.
 [[nodiscard]] std::string end_line(const ExplainedProcess& process);
 
 }  // namespace rrdma::host

@@ -1,5 +1,5 @@
-// ExplainFacts: the numbers behind a sentence about a failed work request or a rejected connection. They are stored
-// in the file that `rrdma explain` reads, for --json and for translated remedies.
+// ExplainFacts: the numbers behind a sentence about a failed work request or a rejected connection. They are
+// stored in the file that `rrdma explain` reads, for --json and for translated remedies.
 #pragma once
 
 #include <cstddef>

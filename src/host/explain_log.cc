@@ -163,8 +163,8 @@ void remove_oldest_files() {
   ::closedir(folder);
 }
 
-// A process with the same PID in another PID namespace may have mapped the existing file. Unlink it and create a new
-// one instead of changing it.
+// A process with the same PID in another PID namespace may have mapped the existing file. Unlink it and
+// create a new one instead of changing it.
 OwnedFd fresh_file(const std::string& path) {
   constexpr int kTries = 8;  // another process may do the same
   for (int i = 0; i < kTries; ++i) {

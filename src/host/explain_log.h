@@ -1,6 +1,7 @@
-// The last sentences of this process, in a mapped file under the user's runtime directory. `rrdma explain` reads it,
-// also after the process has ended. If the file cannot be created or backed by disk, the sentences exist only in
-// memory. Files of ended processes remain readable; once there are kExplainFiles, the oldest ones are removed.
+// The last sentences of this process, in a mapped file under the user's runtime directory. `rrdma explain`
+// reads it, also after the process has ended. If the file cannot be created or backed by disk, the sentences
+// exist only in memory. Files of ended processes remain readable; once there are kExplainFiles, the oldest
+// ones are removed.
 //
 //   file = Header, three rings of records: errors, infos, debugging; `next` of each counts up forever.
 //

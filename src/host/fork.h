@@ -1,6 +1,6 @@
-// ForkMark: detects whether this process is a forked child of the process that created the mark. Threads, sockets and
-// locks do not survive a fork, so objects that depend on them are dead in the child. The first mark also installs a
-// handler that closes fork_closed_descriptors (base/own_descriptors.h) in every child.
+// ForkMark: detects whether this process is a forked child of the process that created the mark. Threads,
+// sockets and locks do not survive a fork, so objects that depend on them are dead in the child. The first
+// mark also installs a handler that closes fork_closed_descriptors (base/own_descriptors.h) in every child.
 #pragma once
 
 #include <atomic>

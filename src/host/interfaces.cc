@@ -32,8 +32,8 @@ struct CacheFree {
 using Socket = std::unique_ptr<nl_sock, SocketFree>;
 using Cache = std::unique_ptr<nl_cache, CacheFree>;
 
-// libnl maps kernel errors to its own numbers. errno holds the kernel's error; if it is 0, the reason is libnl's own.
-// REQUIRES: errno was 0 before the call.
+// libnl maps kernel errors to its own numbers. errno holds the kernel's error; if it is 0, the reason is
+// libnl's own. REQUIRES: errno was 0 before the call.
 Failure<Problem> unreadable(int reason) {
   const int error = errno != 0 ? errno : EIO;
   if (error == EMFILE || error == ENFILE) return out_of_descriptors(error, "reading the network interfaces");
@@ -118,8 +118,8 @@ Result<void, Problem> read_addresses(nl_sock* socket, std::vector<Interface>& in
     const InterfaceAddress found{.gid = gid_of(local),
                                  .prefix_length = static_cast<std::uint8_t>(nl_addr_get_prefixlen(local)),
                                  .created = static_cast<int>(rtnl_addr_get_create_time(address))};
-    // A tentative address (duplicate detection is in progress) cannot be used yet. Show the link-local one anyway, as
-    // the kernel's RoCE does: programs remember its index.
+    // A tentative address (duplicate detection is in progress) cannot be used yet. Show the link-local one
+    // anyway, as the kernel's RoCE does: programs remember its index.
     const bool tentative = (rtnl_addr_get_flags(address) & IFA_F_TENTATIVE) != 0;
     if (found.gid.is_zero() || (tentative && !found.gid.is_link_local())) continue;
     for (Interface& interface : interfaces) {

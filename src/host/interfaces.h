@@ -1,5 +1,5 @@
-// The network interfaces of this namespace according to netlink: addresses, MTU, state, and the interface of the
-// default route. These are snapshots; InterfaceMonitor tells when to take a new one.
+// The network interfaces of this namespace according to netlink: addresses, MTU, state, and the interface of
+// the default route. These are snapshots; InterfaceMonitor tells when to take a new one.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +32,12 @@ struct Interface {
   std::vector<InterfaceAddress> addresses;
 };
 
-// All interfaces, sorted by index; never a subset. Empty if another library's constructor calls this before libnl's
-// constructors have run.
+// All interfaces, sorted by index; never a subset. Empty if another library's constructor calls this before
+// libnl's constructors have run.
 [[nodiscard]] Result<std::vector<Interface>, Problem> read_interfaces();
 
-// The interface for a device: `wanted` if it is not empty, else that of the default route, else lo. Null if there is
-// none.
+// The interface for a device: `wanted` if it is not empty, else that of the default route, else lo. Null if
+// there is none.
 const Interface* choose_interface(const std::vector<Interface>& all, const std::string& wanted);
 
 // Readable when an address or an interface has changed.

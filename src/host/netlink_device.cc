@@ -80,8 +80,8 @@ void NetlinkDevice::remove_listener(DeviceListener& listener) {
   std::erase(listeners_, &listener);
 }
 
-// All addresses of the interface, or this device's share if devices share it. Addresses in 127.0.0.0/8 exist although
-// the kernel does not list them.
+// All addresses of the interface, or this device's share if devices share it. Addresses in 127.0.0.0/8 exist
+// although the kernel does not list them.
 std::vector<InterfaceAddress> NetlinkDevice::own_addresses(const Interface& interface) const {
   if (identity_.addresses.empty()) return interface.addresses;
   std::vector<InterfaceAddress> own;
@@ -97,8 +97,8 @@ std::vector<InterfaceAddress> NetlinkDevice::own_addresses(const Interface& inte
   return own;
 }
 
-// An address keeps its index; a new address takes the first free one. Index 0 is reserved for the link-local address
-// if there is or will be one, as in the kernel.
+// An address keeps its index; a new address takes the first free one. Index 0 is reserved for the link-local
+// address if there is or will be one, as in the kernel.
 void NetlinkDevice::take(const std::vector<Interface>& interfaces) {
   take_from_interface(interfaces);
   if (imposed_.port_down || imposed_.removed) port_.up = false;

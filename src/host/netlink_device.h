@@ -38,8 +38,8 @@ class NetlinkDevice final : public Device {
   void add_listener(DeviceListener& listener) override;
   void remove_listener(DeviceListener& listener) override;
 
-  // Takes a new snapshot and notifies the listeners of changes, without holding the lock of the snapshot. One thread
-  // at a time. An empty list means that netlink failed: nothing changes.
+  // Takes a new snapshot and notifies the listeners of changes, without holding the lock of the snapshot. One
+  // thread at a time. An empty list means that netlink failed: nothing changes.
   void refresh(const std::vector<Interface>& interfaces);
   // Injects these faults from now on. Listeners see them as changes of the interface. One thread at a time.
   void impose(const Imposed& faults, const std::vector<Interface>& interfaces);

@@ -10,7 +10,8 @@
 
 namespace rrdma::host {
 
-// Empty if it cannot be found. A system call: the C library's function may be one of the preloaded library's hooks.
+// Empty if it cannot be found. A system call: the C library's function may be one of the preloaded library's
+// hooks.
 [[nodiscard]] inline std::string own_executable() {
   std::array<char, 4096> path;
   const long size = ::syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", path.data(), path.size());

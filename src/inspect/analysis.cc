@@ -156,7 +156,8 @@ class FindingList {
   std::map<std::tuple<CaptureFinding::Kind, std::uint32_t, std::uint32_t>, std::size_t> places_;
 };
 
-// The connection that an explanation is about. Queue pair numbers repeat on other hosts, so the peer must fit, too.
+// The connection that an explanation is about. Queue pair numbers repeat on other hosts, so the peer must
+// fit, too.
 std::uint32_t connection_of(const Analysis& analysis, const CaptureExplanation& explanation) {
   for (std::uint32_t i = 0; i < analysis.connections.size(); ++i) {
     const auto& ends = analysis.connections[i].ends;
@@ -191,7 +192,8 @@ std::uint32_t packet_before(const Analysis& analysis, std::uint32_t connection, 
   return kNoIndex;
 }
 
-// Programs knew why their requests failed: the findings name it. A failure that no packet shows is a finding, too.
+// Programs knew why their requests failed: the findings name it. A failure that no packet shows is a finding,
+// too.
 void add_explanations(Analysis& analysis) {
   for (std::uint32_t i = 0; i < analysis.explanations.size(); ++i) {
     const CaptureExplanation& explanation = analysis.explanations[i];

@@ -15,8 +15,8 @@ class LiveWatch {
   // Null if fault injection and captures are not allowed. Must outlive the watch.
   LiveWatch(FaultDesk* faults, CaptureDesk* captures) : faults_(faults), captures_(captures) {}
 
-  // One line of JSON: {"time_ns", "stat", "explained": {"en", "zh"}}, with "faults" and "captures" if they are
-  // allowed; or {"time_ns", "problem"}.
+  // One line of JSON: {"time_ns", "stat", "explained": {"en", "zh"}}, with "faults" and "captures" if they
+  // are allowed; or {"time_ns", "problem"}.
   [[nodiscard]] std::string look();
 
  private:

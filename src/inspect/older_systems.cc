@@ -1,6 +1,6 @@
 // libevent's static library needs random functions of glibc 2.36. These definitions let `rrdma` load on
-// systems with an older glibc (tests/tools/commands/older_systems_test.py). The server itself gets random numbers from
-// the kernel (server.cc).
+// systems with an older glibc (tests/tools/commands/older_systems_test.py). The server itself gets random
+// numbers from the kernel (server.cc).
 #include <sys/random.h>
 
 #include <cstddef>

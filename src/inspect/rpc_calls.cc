@@ -1,4 +1,5 @@
-// Calls of rrdma::rpc in a capture: the frames CALL and REPLY with one number, between the two ends of one connection.
+// Calls of rrdma::rpc in a capture: the frames CALL and REPLY with one number, between the two ends of one
+// connection.
 #include <map>
 
 #include "dissection/packet_dissection.h"

@@ -270,7 +270,8 @@ class InspectServer::Impl {
 
   ServerContent content_;
   EventBase base_{nullptr, event_base_free};
-  // Before http_, and so destroyed after it: freeing it closes the connections, and each says that its stream is gone.
+  // Before http_, and so destroyed after it: freeing it closes the connections, and each says that its stream
+  // is gone.
   std::vector<Stream> streams_;
   Http http_{nullptr, evhttp_free};
   std::string token_;

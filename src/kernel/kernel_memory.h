@@ -1,6 +1,6 @@
-// KernelMemory: memory of the kernel's own users (NVMe-oF, NFS), as a kind of memory. An address is a place in the
-// file /dev/rrdma: what a posted request or a fast registration of the kernel grants. Copies are pread() and pwrite();
-// the kernel checks each.
+// KernelMemory: memory of the kernel's own users (NVMe-oF, NFS), as a kind of memory. An address is a place
+// in the file /dev/rrdma: what a posted request or a fast registration of the kernel grants. Copies are
+// pread() and pwrite(); the kernel checks each.
 #pragma once
 
 #include <mutex>

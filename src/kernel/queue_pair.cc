@@ -76,7 +76,8 @@ QueuePair::Outcome QueuePair::post(transport::Engine& engine, Regions& regions, 
                                                                                           : Outcome::kRefused;
 }
 
-// Takes effect at once. The kernel's users post it before the request that names the key, and without a completion.
+// Takes effect at once. The kernel's users post it before the request that names the key, and without a
+// completion.
 QueuePair::Outcome QueuePair::register_fast(Regions& regions, const RxeSend& send) {
   ++not_posted_;
   const auto& form = send.registration;

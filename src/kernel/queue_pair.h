@@ -1,4 +1,5 @@
-// QueuePair: a QP of the kernel's device in this process: the engine's QP, its rings, and the moves between them.
+// QueuePair: a QP of the kernel's device in this process: the engine's QP, its rings, and the moves between
+// them.
 //
 // Threads: everything under the lock of the lane.
 #pragma once
@@ -26,8 +27,8 @@ struct QueuePair {
 
   // The route of the next send, if it is a datagram to a destination without a handle yet.
   [[nodiscard]] std::optional<DatagramRoute> unknown_route();
-  // Moves send requests from the ring to the engine, up to a datagram with an unknown route. A malformed request fails
-  // the QP.
+  // Moves send requests from the ring to the engine, up to a datagram with an unknown route. A malformed
+  // request fails the QP.
   void take_sends(transport::Engine& engine, Regions& regions, Instant now);
   // The QP was reset: nothing in its rings completes any more.
   void reset();

@@ -1,5 +1,5 @@
-// The queues that several QPs may share: completion queues and shared receive queues. The engine has its own queues;
-// these objects move requests and completions between them and the rings.
+// The queues that several QPs may share: completion queues and shared receive queues. The engine has its own
+// queues; these objects move requests and completions between them and the rings.
 //
 // Threads: everything under the lock of the lane.
 #pragma once
@@ -17,8 +17,8 @@ namespace rrdma::kernel {
 
 struct QueuePair;
 
-// A completion queue. The engine's queue is always armed, and empty when the lock is released: each completion goes to
-// the ring at once.
+// A completion queue. The engine's queue is always armed, and empty when the lock is released: each
+// completion goes to the ring at once.
 class Completions final : private objects::CompletionListener {
  public:
   // `qp_of` finds the QP of a completion; null: it is gone. The channel must outlive this object.
@@ -47,8 +47,8 @@ class Completions final : private objects::CompletionListener {
   objects::CompletionQueue queue_;
 };
 
-// Receive requests: of a QP or shared. The program posts without a doorbell, so the engine's queue asks for more when a
-// message finds it empty.
+// Receive requests: of a QP or shared. The program posts without a doorbell, so the engine's queue asks for
+// more when a message finds it empty.
 class Receives final : public objects::ReceiveSource {
  public:
   Receives(const Channel& channel, const rrdma_ring_form& form, const QueueLimits& limits)

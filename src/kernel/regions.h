@@ -1,5 +1,6 @@
-// Regions and protection domains of the kernel's device. User memory is mapped from the kernel; it is ordinary memory
-// here. Kernel memory is of the kind KernelMemory: all grants of a domain are one region, each fast registration one.
+// Regions and protection domains of the kernel's device. User memory is mapped from the kernel; it is
+// ordinary memory here. Kernel memory is of the kind KernelMemory: all grants of a domain are one region,
+// each fast registration one.
 //
 // Threads: everything under the locks of all lanes.
 #pragma once

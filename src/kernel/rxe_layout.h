@@ -1,5 +1,6 @@
-// The layout of rxe's queues in memory (rdma_user_rxe.h of the kernel), which the rxe provider of rdma-core writes and
-// reads. The kernel's header has flexible arrays inside unions, which C++ refuses; hence these copies.
+// The layout of rxe's queues in memory (rdma_user_rxe.h of the kernel), which the rxe provider of rdma-core
+// writes and reads. The kernel's header has flexible arrays inside unions, which C++ refuses; hence these
+// copies.
 #pragma once
 
 #include <cstddef>

@@ -54,8 +54,8 @@ Result<Channel, Problem> attach_in_time(const std::string& device) {
   return problem(EINTR, "ended while waiting.");
 }
 
-// The NIC of this process is on the device's interface. The kernel's pages are mapped as PFNs, which another process
-// cannot reach (process_vm_readv), so that peers access nothing directly.
+// The NIC of this process is on the device's interface. The kernel's pages are mapped as PFNs, which another
+// process cannot reach (process_vm_readv), so that peers access nothing directly.
 void choose_settings(const std::string& interface) {
   ::setenv("RRDMA_NETDEV", interface.c_str(), 1);
   ::setenv("RRDMA_DIRECT", "0", 1);

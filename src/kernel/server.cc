@@ -361,7 +361,7 @@ void Server::on_qp_event(transport::QueuePair& qp, transport::QpEvent event) {
   channel_.raise(static_cast<const QueuePair*>(qp.owner)->handle, number_of(event));
 }
 
-// ---- MADs: the connection manager is the kernel's; the daemon of this host has QP1.
+// ---- MADs: the connection manager is the kernel's; the daemon of this host has QP1. ----
 
 void Server::claim_mads() { (void)runtime_.daemon().request<control::Done>(control::ClaimMads{}); }
 

@@ -1,5 +1,5 @@
-// Server: executes the kernel's requests with the NIC of this process. One lane serves everything: the kernel's memory
-// regions may be invalidated by a request, which only one lane may do (objects/memory.h).
+// Server: executes the kernel's requests with the NIC of this process. One lane serves everything: the
+// kernel's memory regions may be invalidated by a request, which only one lane may do (objects/memory.h).
 //
 // Threads: run() is the only caller from outside. Completions and events come from the lane's thread.
 #pragma once

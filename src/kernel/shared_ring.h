@@ -1,5 +1,6 @@
-// SharedRing: one queue in memory that the kernel, this process and perhaps a program map. Programs write anything at
-// any time: sizes come from the kernel's form alone, indices are masked, and a slot is copied before it is looked at.
+// SharedRing: one queue in memory that the kernel, this process and perhaps a program map. Programs write
+// anything at any time: sizes come from the kernel's form alone, indices are masked, and a slot is copied
+// before it is looked at.
 #pragma once
 
 #include <rrdma_abi.h>
@@ -40,7 +41,8 @@ class SharedRing {
   void set_consumer(std::uint32_t index) {
     __atomic_store_n(&header().consumer, index & mask_, __ATOMIC_RELEASE);
   }
-  // Which completions raise an event (RRDMA_ARMED_…). After set_producer(), one of the two sides sees the other.
+  // Which completions raise an event (RRDMA_ARMED_…). After set_producer(), one of the two sides sees the
+  // other.
   [[nodiscard]] std::uint32_t armed() const {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     return __atomic_load_n(reinterpret_cast<std::uint32_t*>(memory_.data()) + RRDMA_ARMED_WORD,

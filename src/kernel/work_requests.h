@@ -1,4 +1,5 @@
-// Reads the work requests of a ring into the engine's form. Pure: a slot was copied, and its content is hostile.
+// Reads the work requests of a ring into the engine's form. Pure: a slot was copied, and its content is
+// hostile.
 #pragma once
 
 #include <array>

@@ -61,10 +61,10 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
-// ---- the door: a socket through which other processes find the lab
+// ---- the door: a socket through which other processes find the lab ----
 
-// Sends the pid of process 1 to each caller of the same user. The caller's uid is translated to the lab's user
-// namespace, which maps this one user only.
+// Sends the pid of process 1 to each caller of the same user. The caller's uid is translated to the lab's
+// user namespace, which maps this one user only.
 void answer(const OwnedFd& listener, pid_t first) {
   const OwnedFd caller(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   ucred who{};
@@ -109,7 +109,7 @@ OwnedFd namespace_of(const std::string& process, const char* kind) {
   return OwnedFd(::open(formatted("/proc/{}/ns/{}", process, kind).c_str(), O_RDONLY | O_CLOEXEC));
 }
 
-// ---- inside
+// ---- inside ----
 
 bool map_user(uid_t uid, gid_t gid) {
   (void)write_file("/proc/self/setgroups", "deny");
@@ -141,8 +141,8 @@ pid_t hold_node(const LabNode& node) {
   for (;;) ::pause();
 }
 
-// Servers that bind to any IPv4 address, such as rping, must be found by the name of their host, so IPv4 comes first.
-// glibc sorts addresses by this table; without it, it prefers IPv6.
+// Servers that bind to any IPv4 address, such as rping, must be found by the name of their host, so IPv4
+// comes first. glibc sorts addresses by this table; without it, it prefers IPv6.
 constexpr std::string_view kAddressOrder =
     "precedence ::1/128 50\nprecedence ::ffff:0:0/96 45\nprecedence ::/0 40\n";
 
@@ -224,7 +224,8 @@ int begin(const Topology& topology, const std::function<int(const LabState&)>& i
   return inside(state);
 }
 
-// Whether the caller is in a lab: the files are in a tmpfs of this user, not in another file system mounted at /mnt.
+// Whether the caller is in a lab: the files are in a tmpfs of this user, not in another file system mounted
+// at /mnt.
 bool is_inside() {
   struct statfs system {};
   struct stat status {};

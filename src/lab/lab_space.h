@@ -6,9 +6,9 @@
 //   rrdma lab (outside)  ── PR_SET_PDEATHSIG ──>  process 1 of the lab  ──>  a holder for each node, programs
 //
 // The data for later commands is in the lab's own /mnt (a tmpfs): the topology, the holders, and the links
-// that are cut. From outside, a socket in a directory that only the user may enter (control/names.h) returns the pid of
-// process 1. A process that joins runs programs of the lab, so it verifies the answer: the user must hold the socket,
-// and must own the namespaces of that pid.
+// that are cut. From outside, a socket in a directory that only the user may enter (control/names.h) returns
+// the pid of process 1. A process that joins runs programs of the lab, so it verifies the answer: the user
+// must hold the socket, and must own the namespaces of that pid.
 #pragma once
 
 #include <sys/types.h>

@@ -51,8 +51,8 @@ std::string rate_text(std::uint64_t bits) {
   return std::to_string(bits);
 }
 
-// The links as trees from the topmost nodes down. Each link is drawn once, at the upper of its ends. A node that was
-// drawn before has only its name.
+// The links as trees from the topmost nodes down. Each link is drawn once, at the upper of its ends. A node
+// that was drawn before has only its name.
 class TreePicture {
  public:
   TreePicture(const Topology& topology, const std::set<std::size_t>& cut,

@@ -63,7 +63,7 @@ inline constexpr std::uint32_t kLabHostsMax = 64;
 [[nodiscard]] std::string emit_topology(const Topology& topology);
 [[nodiscard]] Topology parse_topology(std::string_view text);
 
-// ---- addresses and routes
+// ---- addresses and routes ----
 
 // The address of one end of a link. Each link has its own /31 and /127.
 [[nodiscard]] std::string address_of(std::size_t link, bool second, bool ipv6);

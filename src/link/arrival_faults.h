@@ -1,7 +1,7 @@
-// ArrivalFaults: applies a FaultSpec to arriving packets, as FaultLink does to sent ones. The packets are already
-// parsed and checked, so a corrupted one is dropped, as the ICRC check would have done. Packets that must wait are
-// copied into memory that is allocated for the first of them. A packet that finds no room there is dropped, as before
-// a slow cable.
+// ArrivalFaults: applies a FaultSpec to arriving packets, as FaultLink does to sent ones. The packets are
+// already parsed and checked, so a corrupted one is dropped, as the ICRC check would have done. Packets that
+// must wait are copied into memory that is allocated for the first of them. A packet that finds no room there
+// is dropped, as before a slow cable.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ class ArrivalFaults {
 
   explicit ArrivalFaults(const FaultSpec& spec) : dice_(spec) {}
 
-  // Handles a packet that has just arrived; if it passes at once, it goes to the receiver. Returns the injected
-  // faults (objects::InjectedFault).
+  // Handles a packet that has just arrived; if it passes at once, it goes to the receiver. Returns the
+  // injected faults (objects::InjectedFault).
   std::uint8_t take(const wire::TransportPacket& packet, const objects::PacketOrigin& origin,
                     Receiver& receiver, Instant now);
   // Delivers the packets that are due. Returns their number.

@@ -1,6 +1,6 @@
-// BurstLoss: decides which packets a FaultSpec loses, alone or in runs. Runs follow the Gilbert-Elliott model:
-// nothing is lost in the good state, everything in the bad one. The transition probabilities give the requested loss
-// rate and mean run length. Each packet draws exactly one random number.
+// BurstLoss: decides which packets a FaultSpec loses, alone or in runs. Runs follow the Gilbert-Elliott
+// model: nothing is lost in the good state, everything in the bad one. The transition probabilities give the
+// requested loss rate and mean run length. Each packet draws exactly one random number.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// CaptureLimits: how much traffic a capture keeps, like tcpdump's -s, -c, -C and -W. Programs receive the limits in
-// one environment variable, RRDMA_PCAP_LIMITS:
+// CaptureLimits: how much traffic a capture keeps, like tcpdump's -s, -c, -C and -W. Programs receive the
+// limits in one environment variable, RRDMA_PCAP_LIMITS:
 //
 //   limits := item { "," item }
 //   item   := ("snap" | "count" | "size" | "files") "=" number        bytes, packets, bytes, files

@@ -1,16 +1,18 @@
-// CaptureLink: a decorator that records sent and received packets as whole RoCE v2 packets: Ethernet, IP, UDP and a
-// valid ICRC. It adds those headers if the inner link has none (shared memory). Addresses come from the GIDs, and MAC
-// addresses are derived from them. The real packets may differ in fields that no reader checks: identification, UDP
-// checksum.
+// CaptureLink: a decorator that records sent and received packets as whole RoCE v2 packets: Ethernet, IP, UDP
+// and a valid ICRC. It adds those headers if the inner link has none (shared memory). Addresses come from the
+// GIDs, and MAC addresses are derived from them. The real packets may differ in fields that no reader checks:
+// identification, UDP checksum.
 //
-// Sent frames get the time of the flush that sends them; until then they wait as finished packets. With a clock, each
-// packet of a burst has its own time: that at which it is received or handed over to be sent.
+// Sent frames get the time of the flush that sends them; until then they wait as finished packets. With a
+// clock, each packet of a burst has its own time: that at which it is received or handed over to be sent.
 //
-// With `write_through`, a packet that ends or answers a message is in the file before it takes effect. So the capture
-// of a killed program is complete. Other packets are written with the next such packet, or within kWriteOut.
+// With `write_through`, a packet that ends or answers a message is in the file before it takes effect. So the
+// capture of a killed program is complete. Other packets are written with the next such packet, or within
+// kWriteOut.
 //
-// The first packet that arrives for a queue pair has a comment that names its program. Another comment names the faults
-// injected into a packet, "fault: drop (rule 2)". A dropped packet is recorded like the others, so it leaves no gap.
+// The first packet that arrives for a queue pair has a comment that names its program. Another comment names
+// the faults injected into a packet, "fault: drop (rule 2)". A dropped packet is recorded like the others, so
+// it leaves no gap.
 #pragma once
 
 #include <array>

@@ -1,10 +1,10 @@
-// CaptureSink: the destination of a capture. CaptureFile: one file, or several in turn. Without limits, several
-// writers in one or many processes may append to the same file. Each write holds whole pcapng blocks, the first one a
-// whole section head. Every section has the same single interface, so a reader always finds the context of a block.
-// Blocks are buffered and written together.
+// CaptureSink: the destination of a capture. CaptureFile: one file, or several in turn. Without limits,
+// several writers in one or many processes may append to the same file. Each write holds whole pcapng blocks,
+// the first one a whole section head. Every section has the same single interface, so a reader always finds
+// the context of a block. Blocks are buffered and written together.
 //
-// Files with a size limit belong to one writer: FILE, FILE.1, FILE.2, …, each with a section head. A second program
-// that finds FILE taken writes FILE.PID, FILE.PID.1, … instead.
+// Files with a size limit belong to one writer: FILE, FILE.1, FILE.2, …, each with a section head. A second
+// program that finds FILE taken writes FILE.PID, FILE.PID.1, … instead.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +35,8 @@ class CaptureSink {
 enum class BlockKind : std::uint8_t { kSection, kInterface, kPacket, kStatistics, kOther };
 [[nodiscard]] BlockKind kind_of(Octets block);
 
-// Empties a capture of an earlier run. Leaves it alone if a CaptureFile of any process writes it now, and if it is
-// not a regular file. Returns 0 or errno.
+// Empties a capture of an earlier run. Leaves it alone if a CaptureFile of any process writes it now, and if
+// it is not a regular file. Returns 0 or errno.
 [[nodiscard]] int empty_capture_file(const std::string& path);
 
 class CaptureFile final : public CaptureSink {

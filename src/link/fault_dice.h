@@ -1,5 +1,5 @@
-// FaultDice: decides the fate of each packet according to a FaultSpec. The same seed gives the same fates in every
-// run.
+// FaultDice: decides the fate of each packet according to a FaultSpec. The same seed gives the same fates in
+// every run.
 #pragma once
 
 #include <algorithm>
@@ -51,8 +51,9 @@ class FaultDice {
     if (fate.duplicate) fate.duplicate_delay = delay();
     return fate;
   }
-  // How long a packet with this fate waits. Without enough traffic to overtake it, it waits in proportion to the
-  // intended number of overtakers. With a delay, a reordered packet waits longer than any packet behind it.
+  // How long a packet with this fate waits. Without enough traffic to overtake it, it waits in proportion to
+  // the intended number of overtakers. With a delay, a reordered packet waits longer than any packet behind
+  // it.
   [[nodiscard]] Duration wait_of(const Fate& fate) const {
     if (!fate.reorder) return fate.delay;
     if (delays()) return spec_.delay + spec_.delay_spread + fate.delay;

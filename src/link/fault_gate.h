@@ -1,6 +1,7 @@
-// FaultGate: a decorator that injects faults into packets of selected paths while a program runs. Each scope selects
-// addresses and directions. It either blocks them (port down, partition, frozen NIC), or passes sent packets through
-// a FaultLink and arriving ones through ArrivalFaults. The first scope that covers a path in a direction applies.
+// FaultGate: a decorator that injects faults into packets of selected paths while a program runs. Each scope
+// selects addresses and directions. It either blocks them (port down, partition, frozen NIC), or passes sent
+// packets through a FaultLink and arriving ones through ArrivalFaults. The first scope that covers a path in
+// a direction applies.
 #pragma once
 
 #include <cstdint>

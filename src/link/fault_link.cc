@@ -136,8 +136,8 @@ bool FaultLink::overtake() {
   return last;
 }
 
-// Sends overtaken frames at once, not with the next flush: no more frames than intended may overtake them. A frame
-// that finds no room goes with the flush.
+// Sends overtaken frames at once, not with the next flush: no more frames than intended may overtake them. A
+// frame that finds no room goes with the flush.
 void FaultLink::hand_over_overtaken() {
   for (Waiting& waiting : waiting_) {
     if (!waiting.overtaken) continue;
@@ -177,7 +177,8 @@ void FaultLink::flush(Instant now) {
   marked_count_ = 0;
 }
 
-// Moves due frames to the front, earliest first, and gives them to the inner link. Returns how many were sent.
+// Moves due frames to the front, earliest first, and gives them to the inner link. Returns how many were
+// sent.
 std::size_t FaultLink::hand_over_due(Instant now) {
   blocked_ = false;
   const auto end =

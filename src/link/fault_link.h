@@ -1,11 +1,11 @@
 // FaultLink: a decorator that drops, duplicates, delays, corrupts and marks sent frames, as a FaultSpec says
 // (fault_dice.h). Received packets pass unchanged (see arrival_faults.h).
 //
-// Every frame carries the faults injected into it (Frame::faults). A dropped frame is passed down as lost, so that a
-// capture below records it with its mark.
+// Every frame carries the faults injected into it (Frame::faults). A dropped frame is passed down as lost, so
+// that a capture below records it with its mark.
 //
-// Held frames are copies (HeldFrames); flush() sends those that are due. A reordered frame is held until enough later
-// frames have passed it, or for a while (FaultDice::wait_of).
+// Held frames are copies (HeldFrames); flush() sends those that are due. A reordered frame is held until
+// enough later frames have passed it, or for a while (FaultDice::wait_of).
 #pragma once
 
 #include <cstddef>
@@ -49,8 +49,8 @@ class FaultLink final : public Link {
   void cancel(objects::Frame& frame) override { inner_->cancel(frame); }
   void lose(objects::Frame& frame) override { inner_->lose(frame); }
   void note_faults(std::uint32_t rule, std::uint8_t faults) override { inner_->note_faults(rule, faults); }
-  // Replaces the inner link, when a decorator was added or removed below. REQUIRES: no frame is reserved, all are
-  // flushed.
+  // Replaces the inner link, when a decorator was added or removed below. REQUIRES: no frame is reserved, all
+  // are flushed.
   void set_inner(Link& inner) { inner_ = &inner; }
   void flush(Instant now) override;
   std::size_t poll(Receiver& receiver, Instant now, std::size_t burst_max) override {

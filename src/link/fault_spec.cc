@@ -8,7 +8,8 @@
 namespace rrdma::link {
 namespace {
 
-// "12.5" with `scale` = 1000 is 12500; empty if it is not a decimal number, too fine for the scale, or too large.
+// "12.5" with `scale` = 1000 is 12500; empty if it is not a decimal number, too fine for the scale, or too
+// large.
 std::optional<std::uint64_t> scaled_decimal(std::string_view text, std::uint64_t scale) {
   constexpr std::uint64_t kLargest = std::uint64_t{1} << 62;
   std::uint64_t value = 0;

@@ -1,5 +1,6 @@
-// FaultSpec: faults to inject, as users write them on a command line and as the simulated network and the fault
-// decorators read them. Probabilities are parts per million, so that no decision depends on floating point.
+// FaultSpec: faults to inject, as users write them on a command line and as the simulated network and the
+// fault decorators read them. Probabilities are parts per million, so that no decision depends on floating
+// point.
 //
 //   spec  := item { "," item }
 //   item  := ("drop" | "dup" | "reorder" | "corrupt" | "ecn") "=" chance
@@ -54,12 +55,13 @@ Result<FaultSpec, std::string> parse_fault_spec(std::string_view text);
 // parse_fault_spec() reads the result back to the same value.
 std::string emit_fault_spec(const FaultSpec& spec);
 
-// The parsers of the parts, shared with tools that take such values. "50us" is accepted; "1.5 ms" is refused: no
-// blanks.
+// The parsers of the parts, shared with tools that take such values. "50us" is accepted; "1.5 ms" is refused:
+// no blanks.
 Result<Duration, std::string> parse_duration(std::string_view text);
 Result<std::uint64_t, std::string> parse_rate(std::string_view text);  // in kilobits per second, never 0
 Result<std::uint32_t, std::string> parse_chance(std::string_view name, std::string_view text);  // in ppm
-// Time on the slow cable of a frame with this many bytes from its BTH to its pad. REQUIRES: rate_kbps is not 0.
+// Time on the slow cable of a frame with this many bytes from its BTH to its pad. REQUIRES: rate_kbps is not
+// 0.
 Duration time_on_cable(const FaultSpec& spec, std::size_t transport_octets);
 std::string emit_duration(Duration time);
 std::string emit_rate(std::uint64_t kilobits);

@@ -1,6 +1,6 @@
-// HeldFrames: frames that must outlive their burst, such as a backlog or a deliberately delayed packet. A held frame
-// owns copies of its path and payload. The store allocates its memory on construction, so holding never allocates. A
-// frame longer than one path MTU is not held.
+// HeldFrames: frames that must outlive their burst, such as a backlog or a deliberately delayed packet. A
+// held frame owns copies of its path and payload. The store allocates its memory on construction, so holding
+// never allocates. A frame longer than one path MTU is not held.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// For tests of links: frames to send, a receiver that stores arriving packets, and a link that stores sent frames and
-// can be decorated.
+// For tests of links: frames to send, a receiver that stores arriving packets, and a link that stores sent
+// frames and can be decorated.
 #pragma once
 
 #include <cstddef>

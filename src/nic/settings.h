@@ -1,5 +1,5 @@
-// Settings of the NIC in this process. `rrdma run` passes them in environment variables, so that they reach the
-// library inside any program. A variable that cannot be parsed is reported once and ignored.
+// Settings of the NIC in this process. `rrdma run` passes them in environment variables, so that they reach
+// the library inside any program. A variable that cannot be parsed is reported once and ignored.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ struct Settings {
   bool direct = true;              // RRDMA_DIRECT=0|1: one-sided operations by the initiator
   bool udp_checksum_zero = false;  // RRDMA_UDP_CHECKSUM=auto|zero
   bool lid = false;  // RRDMA_LID=0|1: ports have LIDs, for programs without GID support (docs/adr/0009)
-  // RRDMA_STRICT=0|1: the wire format before probes and repairs (docs/adr/0018). A list of addresses: only for those
-  // peers.
+  // RRDMA_STRICT=0|1: the wire format before probes and repairs (docs/adr/0018). A list of addresses: only
+  // for those peers.
   bool strict = false;
   std::vector<wire::Gid> strict_peers;
   transport::CongestionKind congestion = transport::CongestionKind::kAutomatic;  // RRDMA_CC

@@ -1,5 +1,5 @@
-// Cause: why a work request failed, in more detail than its completion status. It is the upper byte of vendor_err,
-// with the PSN in the lower three, so that `rrdma explain` can tell what happened.
+// Cause: why a work request failed, in more detail than its completion status. It is the upper byte of
+// vendor_err, with the PSN in the lower three, so that `rrdma explain` can tell what happened.
 #pragma once
 
 #include <cstdint>

@@ -63,8 +63,8 @@ void CompletionQueue::add(const Completion& completion, HeldEvents* held) {
     tail_.store(tail + 1, std::memory_order_release);
     return;
   }
-  // seq_cst: the producer stores tail_ and then loads armed_; the consumer stores armed_ and, after the fence in
-  // arm(), loads tail_. At least one of them sees the other's store, so no event is missed.
+  // seq_cst: the producer stores tail_ and then loads armed_; the consumer stores armed_ and, after the fence
+  // in arm(), loads tail_. At least one of them sees the other's store, so no event is missed.
   tail_.store(tail + 1, std::memory_order_seq_cst);
   std::uint8_t armed = armed_.load(std::memory_order_seq_cst);
   const bool counts_always = completion.solicited || completion.status != Status::kSuccess;

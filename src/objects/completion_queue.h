@@ -1,8 +1,8 @@
-// CompletionQueue: completed work, in order. One producer and one consumer at a time; they never wait for each other.
-// The producer is the engine, under its lane's lock. If QPs of several lanes report to one queue, it holds a lock
-// lent to the queue. The consumer is the poller, under the consumer lock, which the queue's owner keeps. Overflow
-// poisons the queue, as on hardware: completions are lost, the listener gets an event, and further completions are
-// discarded.
+// CompletionQueue: completed work, in order. One producer and one consumer at a time; they never wait for
+// each other. The producer is the engine, under its lane's lock. If QPs of several lanes report to one queue,
+// it holds a lock lent to the queue. The consumer is the poller, under the consumer lock, which the queue's
+// owner keeps. Overflow poisons the queue, as on hardware: completions are lost, the listener gets an event,
+// and further completions are discarded.
 #pragma once
 
 #include <atomic>
@@ -93,8 +93,8 @@ class CompletionQueue {
  public:
   static constexpr std::uint32_t kEntriesMax = 1u << 22;
 
-  // REQUIRES: 1 <= entries <= kEntriesMax. The listener may be null and must outlive the queue. Without events it
-  // hears only of an overflow, and a completion costs less.
+  // REQUIRES: 1 <= entries <= kEntriesMax. The listener may be null and must outlive the queue. Without
+  // events it hears only of an overflow, and a completion costs less.
   CompletionQueue(std::uint32_t entries, CompletionListener* listener, bool raises_events = true);
 
   // Producer. Its events may be held (held_events.h).

@@ -284,8 +284,8 @@ TEST(CompletionQueue, NoEventIsMissedBetweenArmAndSleep) {
   EXPECT_FALSE(overflowed);
 }
 
-// A solicited arm is strengthened just as a solicited completion arrives. The completion came after the first arm, so
-// an event is due, whichever arm the producer saw.
+// A solicited arm is strengthened just as a solicited completion arrives. The completion came after the first
+// arm, so an event is due, whichever arm the producer saw.
 TEST(CompletionQueue, StrengtheningAnArmLosesNoEvent) {
   constexpr int kRounds = 50'000;
   Events events;

@@ -1,6 +1,6 @@
-// DirectAccess: one-sided operations that the initiator performs itself, without the target's CPU, like a NIC's DMA.
-// It is optional. False means nothing is known: the caller sends the request as packets, and data already placed is
-// placed again with the same bytes.
+// DirectAccess: one-sided operations that the initiator performs itself, without the target's CPU, like a
+// NIC's DMA. It is optional. False means nothing is known: the caller sends the request as packets, and data
+// already placed is placed again with the same bytes.
 //
 // The caller preserves RC order: it calls this only while no earlier request of the QP waits for an answer.
 #pragma once
@@ -34,12 +34,12 @@ class DirectAccess {
   // True: all bytes were read.
   [[nodiscard]] virtual bool direct_read(const Path& path, const DirectTarget& target,
                                          std::span<const MutableSpan> to) = 0;
-  // True: the operation was executed once, and `call.original` is the value found. False: it was not executed.
-  // Ignores the target in `call`.
+  // True: the operation was executed once, and `call.original` is the value found. False: it was not
+  // executed. Ignores the target in `call`.
   [[nodiscard]] virtual bool direct_atomic(const Path& path, const DirectTarget& target,
                                            AtomicCall& call) = 0;
-  // True if the target is memory that the CPU cannot touch, and this process reaches it. Copies there are fast in
-  // long pieces and slow in short ones, and packets are slower than waiting for direct access.
+  // True if the target is memory that the CPU cannot touch, and this process reaches it. Copies there are
+  // fast in long pieces and slow in short ones, and packets are slower than waiting for direct access.
   [[nodiscard]] virtual bool reaches_far(const Path&, const DirectTarget&) { return false; }
   // False: reaches_far() is false for every target so far.
   [[nodiscard]] bool has_met_far() const { return met_far_; }

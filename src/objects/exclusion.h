@@ -1,5 +1,5 @@
-// Exclusion: a lock that an owner lends to an object that several lanes use at once. Objects have no locks of their
-// own: an engine belongs to its caller, and a simulation has no concurrency.
+// Exclusion: a lock that an owner lends to an object that several lanes use at once. Objects have no locks of
+// their own: an engine belongs to its caller, and a simulation has no concurrency.
 #pragma once
 
 namespace rrdma::objects {

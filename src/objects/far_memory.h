@@ -1,6 +1,7 @@
-// FarMemory: memory of a MemoryKind that belongs to another process of this host. Its owner exports it: a description
-// that only the kind understands. A peer opens the description and then copies by itself, without the owner's CPU.
-// One implementation for each kind lives above this folder (nic/memory); link/shm uses it for direct access.
+// FarMemory: memory of a MemoryKind that belongs to another process of this host. Its owner exports it: a
+// description that only the kind understands. A peer opens the description and then copies by itself, without
+// the owner's CPU. One implementation for each kind lives above this folder (nic/memory); link/shm uses it
+// for direct access.
 //
 // An exported region stays reachable for its peers until they close it, even if its owner frees it. The owner
 // therefore reviews its exports and revokes those whose memory is gone.
@@ -38,15 +39,15 @@ class FarMapping {
   virtual ~FarMapping() = default;
   // Bytes that can be reached.
   [[nodiscard]] virtual std::uint64_t length() const = 0;
-  // Copy between memory of this process, of any kind, and the mapping from `at` on. True: all bytes have arrived, in
-  // a write the last word after all others. False: some memory cannot be reached (any more).
+  // Copy between memory of this process, of any kind, and the mapping from `at` on. True: all bytes have
+  // arrived, in a write the last word after all others. False: some memory cannot be reached (any more).
   // REQUIRES: within length().
   [[nodiscard]] virtual bool write(std::uint64_t at, std::span<const PayloadSpan> from) = 0;
   [[nodiscard]] virtual bool read(std::uint64_t at, std::span<const MutableSpan> to) = 0;
 };
 
-// Opens exports of other processes, for one lane. Threads: as FarMapping. As a listener it keeps up with the memory
-// of this process that it prepared for copies.
+// Opens exports of other processes, for one lane. Threads: as FarMapping. As a listener it keeps up with the
+// memory of this process that it prepared for copies.
 class FarCopier : public KeyListener {
  public:
   // Null: the memory cannot be reached from here. `owner` is the process that exported it.

@@ -1,7 +1,7 @@
-// Frame and FrameSink: how packets leave the engine. The engine reserves a frame from the sink before it advances any
-// sequence state, so a full link never forces a rollback. The payload of a frame is a list of spans into registered
-// memory or a work queue entry. The engine copies nothing that the link can gather. Spans are valid only until the
-// sink's transmit call returns.
+// Frame and FrameSink: how packets leave the engine. The engine reserves a frame from the sink before it
+// advances any sequence state, so a full link never forces a rollback. The payload of a frame is a list of
+// spans into registered memory or a work queue entry. The engine copies nothing that the link can gather.
+// Spans are valid only until the sink's transmit call returns.
 #pragma once
 
 #include <array>
@@ -84,17 +84,17 @@ struct PacketOrigin {
   std::uint8_t traffic_class = 0;
   bool ecn_marked = false;
 
-  // The packet type of a datagram, which the completion must report (IBTA A17.4.5.1). Bit 3 stands for a UDP header,
-  // the other bits for the network header. libibverbs has no field for it. NICs report it in the service level, which
-  // RoCE does not use, and programs (UCX) interpret the GRH area accordingly.
+  // The packet type of a datagram, which the completion must report (IBTA A17.4.5.1). Bit 3 stands for a UDP
+  // header, the other bits for the network header. libibverbs has no field for it. NICs report it in the
+  // service level, which RoCE does not use, and programs (UCX) interpret the GRH area accordingly.
   [[nodiscard]] std::uint8_t packet_type() const {
     constexpr std::uint8_t kUdp = 8, kIpv6 = 1, kIpv4 = 2;
     return kUdp | (destination.is_ipv4() ? kIpv4 : kIpv6);
   }
 };
 
-// For lossless links: whether the other end has received every frame sent along this path and had time to answer.
-// Until then (it is stopped, or slow) its silence means nothing and does not count as a retry.
+// For lossless links: whether the other end has received every frame sent along this path and had time to
+// answer. Until then (it is stopped, or slow) its silence means nothing and does not count as a retry.
 class PathProbe {
  public:
   virtual ~PathProbe() = default;
@@ -104,8 +104,8 @@ class PathProbe {
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
-  // A frame to fill for this path, or null if the link has no room. On null the caller leaves its state unchanged and
-  // asks again later. At most one frame is reserved at a time.
+  // A frame to fill for this path, or null if the link has no room. On null the caller leaves its state
+  // unchanged and asks again later. At most one frame is reserved at a time.
   virtual Frame* reserve(const Path& path) = 0;
   // Sends the reserved frame.
   virtual void commit(Frame& frame) = 0;

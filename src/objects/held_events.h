@@ -1,6 +1,6 @@
-// HeldEvents: completion events that are due but not raised yet. An engine holds them while it receives packets. So the
-// ACK of a message is sent before the event wakes the program, which may end at once. Completions are not held: a
-// polling program sees them.
+// HeldEvents: completion events that are due but not raised yet. An engine holds them while it receives
+// packets. So the ACK of a message is sent before the event wakes the program, which may end at once.
+// Completions are not held: a polling program sees them.
 //
 // Threads: as the engine.
 #pragma once

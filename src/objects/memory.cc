@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::size_t kEntriesAtStart = 64;
 
-// Reads of the null region return these bytes. Frames point into them, so they cover the largest payload of a frame.
+// Reads of the null region return these bytes. Frames point into them, so they cover the largest payload of a
+// frame.
 constexpr std::size_t kZeroesOctets = 64 * 1024;
 const std::uint8_t* zeroes() {
   static const std::vector<std::uint8_t> page(kZeroesOctets);
@@ -407,8 +408,8 @@ AccessVerdict MemoryTable::check_window(const MemoryWindow& window, const Protec
 
 namespace {
 
-// Checks the bytes of an element from `offset` on. An element that wraps around 2^64 is also out of bounds behind the
-// wrap, although a zero-based region has such addresses.
+// Checks the bytes of an element from `offset` on. An element that wraps around 2^64 is also out of bounds
+// behind the wrap, although a zero-based region has such addresses.
 AccessVerdict check_element(const MemoryTable& table, const ProtectionDomain& pd, const Sge& sge,
                             std::uint64_t offset, std::uint64_t length, std::uint32_t need) {
   const std::uint64_t address = sge.address + offset;

@@ -1,14 +1,14 @@
 // Registered memory: protection domains, regions, windows and the table that finds them by key.
 //
-// A key is 24 random bits (unique in the table) and 8 bits of variant. The lkey and rkey of a region are equal; the
-// owner of a type 2 window chooses its variant at each bind. The lookup compares all 32 bits, so a key from before a
-// deregistration or rebind never matches. The table is one open-addressed array: O(1), no allocation on the data
-// path.
+// A key is 24 random bits (unique in the table) and 8 bits of variant. The lkey and rkey of a region are
+// equal; the owner of a type 2 window chooses its variant at each bind. The lookup compares all 32 bits, so a
+// key from before a deregistration or rebind never matches. The table is one open-addressed array: O(1), no
+// allocation on the data path.
 //
-// Threads: several lanes read one table. Lookups and accesses need only the lock of the caller's lane. Registering,
-// deregistering, allocating and freeing need the locks of all lanes, so that no access is in progress. One lane may
-// bind or invalidate windows while others do lookups. The state of windows therefore has its own lock, which accesses
-// to regions never take.
+// Threads: several lanes read one table. Lookups and accesses need only the lock of the caller's lane.
+// Registering, deregistering, allocating and freeing need the locks of all lanes, so that no access is in
+// progress. One lane may bind or invalidate windows while others do lookups. The state of windows therefore
+// has its own lock, which accesses to regions never take.
 #pragma once
 
 #include <atomic>
@@ -60,8 +60,8 @@ struct MemoryRegion {
   std::uint32_t windows = 0;  // windows bound to it
   bool null_region = false;   // reads return zeros, writes are discarded
   std::uint8_t kind = 0;      // MemoryTable::kind(); 0: the CPU can touch it
-  // Its owner renews it for other memory (fast registration), and both ends may invalidate it. Only for a table that
-  // one lane uses: an invalidation takes that lane's lock alone.
+  // Its owner renews it for other memory (fast registration), and both ends may invalidate it. Only for a
+  // table that one lane uses: an invalidation takes that lane's lock alone.
   bool renewable = false;
 };
 
@@ -103,7 +103,8 @@ struct Sge {
   wire::LKey lkey;
 };
 
-// The result of an access check: the location of the bytes, or the cause of the refusal. Two registers carry it.
+// The result of an access check: the location of the bytes, or the cause of the refusal. Two registers carry
+// it.
 struct AccessVerdict {
   std::uint8_t* host = nullptr;
   Cause cause = Cause::kNone;
@@ -119,8 +120,8 @@ class Staging;
 struct Inflow;
 struct MessageName;
 
-// Hears of every key that opens memory to peers. Called while the table changes; must not call back. For windows, the
-// caller is the lane that binds them, which may not be the listener's own.
+// Hears of every key that opens memory to peers. Called while the table changes; must not call back. For
+// windows, the caller is the lane that binds them, which may not be the listener's own.
 class KeyListener {
  public:
   virtual ~KeyListener() = default;
@@ -136,8 +137,8 @@ class MemoryTable {
   static constexpr std::size_t kKeysMax = 1u << 20;
   static constexpr std::uint8_t kKindsMax = 32;
 
-  // `keys` is system_keys() in a real NIC, a seed in a simulation. `windows` guards the state of windows if several
-  // lanes use the table. It outlives the table.
+  // `keys` is system_keys() in a real NIC, a seed in a simulation. `windows` guards the state of windows if
+  // several lanes use the table. It outlives the table.
   explicit MemoryTable(const KeySource& keys, Exclusion* windows = nullptr);
   explicit MemoryTable(std::uint64_t seed, Exclusion* windows = nullptr)
       : MemoryTable(KeySource(seed), windows) {}
@@ -148,8 +149,8 @@ class MemoryTable {
   void add_listener(KeyListener& listener);
   void remove_listener(KeyListener& listener) { std::erase(listeners_, &listener); }
 
-  // The number of a kind of memory, for RegionRequest; 0 if there are too many. The kind must outlive the table.
-  // REQUIRES: the locks of all lanes.
+  // The number of a kind of memory, for RegionRequest; 0 if there are too many. The kind must outlive the
+  // table. REQUIRES: the locks of all lanes.
   [[nodiscard]] std::uint8_t add_kind(MemoryKind& kind);
   [[nodiscard]] MemoryKind* kind(std::uint8_t number) const {
     return number == 0 || number > kinds_.size() ? nullptr : kinds_[number - 1u];
@@ -159,15 +160,15 @@ class MemoryTable {
   // Changes the members that are set in `request` (translation, pd, access); the keys stay.
   Result<void, MemoryError> reregister(MemoryRegion& region, const RegionRequest& request);
   Result<void, MemoryError> deregister(MemoryRegion& region);
-  // Gives a renewable region other memory and the variant of `key`. False if the key is another region's or the request
-  // is refused. REQUIRES: region.renewable.
+  // Gives a renewable region other memory and the variant of `key`. False if the key is another region's or
+  // the request is refused. REQUIRES: region.renewable.
   bool renew(MemoryRegion& region, std::uint32_t key, const RegionRequest& request);
 
   Result<MemoryWindow*, MemoryError> allocate_window(ProtectionDomain& pd, WindowType type);
   void free_window(MemoryWindow& window);
-  // Binds a window, or with length 0 unbinds a type 1 window (type 2 windows are unbound by invalidation). The low
-  // byte of `key` is the variant of the new rkey; the other 24 bits stay. Cause::kNone on success. REQUIRES: the
-  // window and the QP are in the same domain.
+  // Binds a window, or with length 0 unbinds a type 1 window (type 2 windows are unbound by invalidation).
+  // The low byte of `key` is the variant of the new rkey; the other 24 bits stay. Cause::kNone on success.
+  // REQUIRES: the window and the QP are in the same domain.
   Cause bind_window(MemoryWindow& window, MemoryRegion* region, std::uint64_t address, std::uint64_t length,
                     std::uint32_t access, std::uint32_t key, wire::Qpn through);
   // The rkey of a window after a bind that requests `wanted`.
@@ -176,8 +177,8 @@ class MemoryTable {
   }
   // The key after the next bind of a type 1 window.
   static std::uint32_t next_variant(std::uint32_t key) { return with_variant(key, key + 1); }
-  // Incremented when a type 1 window loses access to memory. Another lane may still be in the middle of such an
-  // access. A revocation takes effect only after every lane has released its lock once.
+  // Incremented when a type 1 window loses access to memory. Another lane may still be in the middle of such
+  // an access. A revocation takes effect only after every lane has released its lock once.
   [[nodiscard]] std::uint64_t revocations() const { return revocations_.load(std::memory_order_acquire); }
   // Invalidates a bound type 2 window of this QP, or a renewable region. False if the key names neither.
   bool invalidate(wire::RKey key, const ProtectionDomain& pd, wire::Qpn qpn);
@@ -187,7 +188,8 @@ class MemoryTable {
   // Checks the local access of a work request. `need` is 0 or kLocalWrite.
   [[nodiscard]] AccessVerdict check_local(const ProtectionDomain& pd, wire::LKey key, std::uint64_t address,
                                           std::uint64_t length, std::uint32_t need) const;
-  // Checks an access by a peer through a QP of this domain. `need`: kRemoteRead, kRemoteWrite, kRemoteAtomic, ...
+  // Checks an access by a peer through a QP of this domain. `need`: kRemoteRead, kRemoteWrite, kRemoteAtomic,
+  // ...
   [[nodiscard]] AccessVerdict check_remote(const ProtectionDomain& pd, wire::Qpn qpn, wire::RKey key,
                                            std::uint64_t address, std::uint64_t length,
                                            std::uint32_t need) const;
@@ -198,8 +200,8 @@ class MemoryTable {
   // A region that holds these bytes of the process; null: none. Looks at every key.
   [[nodiscard]] const MemoryRegion* find_region_of(const std::uint8_t* host, std::uint64_t length) const;
   [[nodiscard]] MemoryWindow* find_window(std::uint32_t key) const;
-  // The region of this domain that holds the address, else the one nearest to it; null if there is none. Looks at
-  // every key: for explanations of failures.
+  // The region of this domain that holds the address, else the one nearest to it; null if there is none.
+  // Looks at every key: for explanations of failures.
   [[nodiscard]] const MemoryRegion* nearest_region(const ProtectionDomain& pd, std::uint64_t address) const;
   // The window that had this key in any variant; null if it no longer exists.
   [[nodiscard]] MemoryWindow* find_window_of_any_variant(std::uint32_t key) const;
@@ -252,36 +254,38 @@ class MemoryTable {
   KeySource keys_;
 };
 
-// Appends to the frame the spans of `length` bytes, starting `offset` bytes into the gather list. Bytes that the CPU
-// cannot touch come through `staging`. On kLocalMemoryFault ask Staging::take_starved() whether to try again later.
-// REQUIRES: offset + length <= the list's total length; length <= 64 KiB.
+// Appends to the frame the spans of `length` bytes, starting `offset` bytes into the gather list. Bytes that
+// the CPU cannot touch come through `staging`. On kLocalMemoryFault ask Staging::take_starved() whether to
+// try again later. REQUIRES: offset + length <= the list's total length; length <= 64 KiB.
 Cause gather(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
              std::uint64_t offset, std::uint32_t length, Frame& frame, Staging& staging,
              const MessageName& message);
 
-// The same for bytes of another kind that a check has already allowed; `ahead` bytes from there on belong to the
-// message.
+// The same for bytes of another kind that a check has already allowed; `ahead` bytes from there on belong to
+// the message.
 Cause add_staged_span(const AccessVerdict& access, std::uint32_t length, std::uint64_t ahead, Frame& frame,
                       Staging& staging, const MessageName& message);
 
-// Whether every page of the frame's payload is still mapped. If the link discovered a fault, it could only drop the
-// frame, and the failure would look like a silent peer.
+// Whether every page of the frame's payload is still mapped. If the link discovered a fault, it could only
+// drop the frame, and the failure would look like a silent peer.
 [[nodiscard]] bool is_mapped(const Frame& frame);
 
-// Writes `data` to the scatter list from `offset` on. With `final`, the last bytes (up to 8) become visible after all
-// others, because programs spin on the last byte of a message, and all bytes have arrived when it returns.
+// Writes `data` to the scatter list from `offset` on. With `final`, the last bytes (up to 8) become visible
+// after all others, because programs spin on the last byte of a message, and all bytes have arrived when it
+// returns.
 Cause scatter(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
               std::uint64_t offset, std::span<const std::uint8_t> data, bool final, Staging& staging,
               const Inflow& inflow);
 
-// Copies to registered memory. With `final`, one store writes the last bytes after all others. It is the widest
-// aligned word that ends the message, so that a program may also spin on the last word. False on a fault.
+// Copies to registered memory. With `final`, one store writes the last bytes after all others. It is the
+// widest aligned word that ends the message, so that a program may also spin on the last word. False on a
+// fault.
 [[nodiscard]] bool place(std::uint8_t* to, const std::uint8_t* from, std::size_t n, bool final);
 // Executes the operation on the word that the check allowed; sets `call.target`. False on a fault.
 [[nodiscard]] bool run_atomic(const MemoryTable& table, const AccessVerdict& access, AtomicCall& call);
 
-// Finds the spans of `length` bytes, starting `offset` bytes into the list. False if a key does not permit `need`, or
-// belongs to the null region. `far`: the CPU cannot touch some of them.
+// Finds the spans of `length` bytes, starting `offset` bytes into the list. False if a key does not permit
+// `need`, or belongs to the null region. `far`: the CPU cannot touch some of them.
 [[nodiscard]] bool find_spans(const MemoryTable& table, const ProtectionDomain& pd, std::span<const Sge> list,
                               std::uint32_t offset, std::uint32_t length, std::uint32_t need,
                               std::span<MutableSpan> spans, std::size_t& count, bool& far);

@@ -279,8 +279,8 @@ TEST_F(Memory, TheSecretDecidesTheKeys) {
   EXPECT_LE(equal, 1);
 }
 
-// Peers receive keys by design. A dozen raw outputs of the generator would reveal its state, and with it every other
-// key. No key may therefore be a part of that output.
+// Peers receive keys by design. A dozen raw outputs of the generator would reveal its state, and with it
+// every other key. No key may therefore be a part of that output.
 TEST_F(Memory, KeysDoNotGiveTheGeneratorAway) {
   Prng prng(42);
   std::set<std::uint32_t> outputs;

@@ -283,8 +283,8 @@ TEST_F(Windows, ARegionWithBoundWindowsStays) {
   EXPECT_EQ(table_.size(), 0u);
 }
 
-// One lane keeps rebinding a type 1 window to two regions in turn, while another lane looks up its key and that of a
-// region. A key grants only what it was bound to, and every loss of access is counted.
+// One lane keeps rebinding a type 1 window to two regions in turn, while another lane looks up its key and
+// that of a region. A key grants only what it was bound to, and every loss of access is counted.
 TEST_F(Windows, LookupsOfOneLaneBesideBindsOfAnother) {
   constexpr std::uint64_t kRounds = 20'000;
   auto& even = region();

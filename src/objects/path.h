@@ -1,6 +1,6 @@
-// Path: the route of the packets of a QP or an address handle. nic/ resolves it once, when the QP is connected or the
-// handle is created. The engine only carries it; the link reads it. It is a value owned by its QP or address handle;
-// frames point to it while a burst is transmitted.
+// Path: the route of the packets of a QP or an address handle. nic/ resolves it once, when the QP is
+// connected or the handle is created. The engine only carries it; the link reads it. It is a value owned by
+// its QP or address handle; frames point to it while a burst is transmitted.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// place(): programs spin on the last byte or the last word of a message, and then read the rest without further
-// synchronization. A second thread does the same here. Each detector is first tested with a faulty writer, which it
-// must catch.
+// place(): programs spin on the last byte or the last word of a message, and then read the rest without
+// further synchronization. A second thread does the same here. Each detector is first tested with a faulty
+// writer, which it must catch.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -44,8 +44,8 @@ struct Outcome {
   int torn = 0;
 };
 
-// Writes messages of `size` bytes to `to`, each filled with one value. The reader waits for the last Word to change.
-// Torn: the word was neither the old nor the new one, or the rest was not yet written.
+// Writes messages of `size` bytes to `to`, each filled with one value. The reader waits for the last Word to
+// change. Torn: the word was neither the old nor the new one, or the rest was not yet written.
 template <typename Word, typename Writer>
 Outcome spin_on_the_end(std::uint8_t* to, std::size_t size, int rounds, Writer write) {
   std::vector<std::uint8_t> source(size);

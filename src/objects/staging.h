@@ -1,12 +1,12 @@
-// Staging: the buffers of one lane between memory that only a MemoryKind reaches and packets. Starting a copy costs
-// as much as a hundred packets, so copies are gathered for each message:
+// Staging: the buffers of one lane between memory that only a MemoryKind reaches and packets. Starting a copy
+// costs as much as a hundred packets, so copies are gathered for each message:
 //
-//   fetch   (sending)    reads a long part of the message at once, and the next part while packets carry this one
+//   fetch   (sending)    reads a long part of the message, and the next part while packets carry this one
 //   store   (receiving)  collects the payload of packets; a copy begins when enough adjacent bytes have come
 //   finish               the end of a message: its bytes have arrived, the last word after all others
 //
-// Nothing waits before the end of a message, except for a free buffer. Buffers are allocated when the first region of
-// a kind is registered; a process without such memory has none.
+// Nothing waits before the end of a message, except for a free buffer. Buffers are allocated when the first
+// region of a kind is registered; a process without such memory has none.
 //
 // Threads: as the engine.
 #pragma once
@@ -57,9 +57,10 @@ class Staging final : public KeyListener {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  // `length` bytes of a message, from `at` on. The message goes on for `ahead` bytes from there, which the caller may
-  // read. The result is valid until flushed(). Null: the memory cannot be reached; or, if take_starved() says so, all
-  // buffers are taken until flushed(). REQUIRES: kind != 0; length <= ahead, length <= 64 KiB.
+  // `length` bytes of a message, from `at` on. The message goes on for `ahead` bytes from there, which the
+  // caller may read. The result is valid until flushed(). Null: the memory cannot be reached; or, if
+  // take_starved() says so, all buffers are taken until flushed(). REQUIRES: kind != 0; length <= ahead,
+  // length <= 64 KiB.
   [[nodiscard]] const std::uint8_t* fetch(std::uint8_t kind, const MessageName& message,
                                           const std::uint8_t* at, std::size_t length, std::uint64_t ahead);
   [[nodiscard]] bool take_starved() { return std::exchange(starved_, false); }
@@ -69,8 +70,8 @@ class Staging final : public KeyListener {
       take_back();
   }
 
-  // Takes a part of an incoming message. With `final`, all parts have arrived when it returns. False: one of them
-  // did not. REQUIRES: kind != 0.
+  // Takes a part of an incoming message. With `final`, all parts have arrived when it returns. False: one of
+  // them did not. REQUIRES: kind != 0.
   [[nodiscard]] bool store(std::uint8_t kind, const Inflow& inflow, std::uint8_t* at, Octets data,
                            bool final);
   // True if parts of some message have not arrived yet.
@@ -86,7 +87,8 @@ class Staging final : public KeyListener {
   // By kind, from 1; empty for kinds that this lane has not met.
   [[nodiscard]] Counts counts(std::uint8_t kind) const;
 
-  // Buffers and the line exist before the first message: later, kernels of the program may delay their creation.
+  // Buffers and the line exist before the first message: later, kernels of the program may delay their
+  // creation.
   void on_region_opened(const MemoryRegion& region) override {
     if (region.kind != 0) (void)side(region.kind);
   }

@@ -1,5 +1,6 @@
-// FarMemory: a MemoryKind for tests. Its addresses belong to no page, so a touch by the CPU is a fault. A copy happens
-// only when somebody waits for it, and as late as possible, so a buffer that is reused too early shows.
+// FarMemory: a MemoryKind for tests. Its addresses belong to no page, so a touch by the CPU is a fault. A
+// copy happens only when somebody waits for it, and as late as possible, so a buffer that is reused too early
+// shows.
 #pragma once
 
 #include <algorithm>

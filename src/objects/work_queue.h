@@ -1,9 +1,10 @@
 // Work queues: rings of requests. All memory is allocated when the queue is created.
 //
-// SendQueue: entries are written in place (reserve, fill, publish). They stay until they are completed, because the
-// transport retransmits from them, and retire in order. ReceiveQueue serves as the receive queue of a QP and as a
-// shared one. An entry is copied out when a message consumes it, so several QPs may hold entries of one shared queue.
-// ReceiveQueue has one producer and one consumer at a time, which need no common lock.
+// SendQueue: entries are written in place (reserve, fill, publish). They stay until they are completed,
+// because the transport retransmits from them, and retire in order. ReceiveQueue serves as the receive queue
+// of a QP and as a shared one. An entry is copied out when a message consumes it, so several QPs may hold
+// entries of one shared queue. ReceiveQueue has one producer and one consumer at a time, which need no common
+// lock.
 #pragma once
 
 #include <atomic>
@@ -62,8 +63,8 @@ inline constexpr std::uint8_t kSendInline = 1u << 3;
 struct AddressHandle {
   ProtectionDomain* pd = nullptr;
   Path path;
-  // Posted send requests that are not yet sent point to the handle. If it is destroyed meanwhile, it lives until the
-  // last of them is sent.
+  // Posted send requests that are not yet sent point to the handle. If it is destroyed meanwhile, it lives
+  // until the last of them is sent.
   mutable std::uint32_t users = 0;
   bool orphaned = false;
 
@@ -233,8 +234,8 @@ class ReceiveQueue {
   [[nodiscard]] std::uint32_t limit() const { return limit_.load(std::memory_order_relaxed); }
 
   std::uint32_t users = 0;  // QPs that use it (shared queues)
-  // Shared queues: the domain for checking the lists of its entries, whatever the QP's domain. For XRC, remote keys
-  // are checked against it, too. Set by the owner.
+  // Shared queues: the domain for checking the lists of its entries, whatever the QP's domain. For XRC,
+  // remote keys are checked against it, too. Set by the owner.
   ProtectionDomain* pd = nullptr;
   CompletionQueue* completions = nullptr;  // XRC: the queue for its completions; null for other queues
   const void* xrc_domain = nullptr;        // XRC: the domain whose QPs may use it

@@ -125,7 +125,8 @@ dev_t rdma_cm_number() {
   return number;
 }
 
-// For glibc before 2.33, which does not export stat(), lstat() and fstatat(). The library's own code calls them.
+// For glibc before 2.33, which does not export stat(), lstat() and fstatat(). The library's own code calls
+// them.
 int raw_stat_at(int folder, const char* path, void* status, int flags) {
   return static_cast<int>(::syscall(SYS_newfstatat, folder, path, status, flags));
 }

@@ -1,6 +1,6 @@
-// Arena: memory of one process that another process of this host can map. It is a window of addresses over one memfd:
-// byte n of the window is byte n of the file. Allocation maps whole pages of the file there; freeing turns them into
-// a hole again.
+// Arena: memory of one process that another process of this host can map. It is a window of addresses over
+// one memfd: byte n of the window is byte n of the file. Allocation maps whole pages of the file there;
+// freeing turns them into a hole again.
 //
 // It has no lock; the hooks (hooks.cc) do. Its bookkeeping uses malloc, which the hooks do not intercept.
 #pragma once
@@ -24,7 +24,8 @@ class Arena {
   // Reserves the addresses and creates the file. On false, every later allocation fails.
   bool open(std::size_t octets);
 
-  // Zeroed memory with this alignment (a power of two); null if there is no room, or the file is no longer ours.
+  // Zeroed memory with this alignment (a power of two); null if there is no room, or the file is no longer
+  // ours.
   [[nodiscard]] void* take(std::size_t octets, std::size_t alignment);
   // Frees the whole allocation at `at`; false if none begins there.
   bool give_back(void* at);

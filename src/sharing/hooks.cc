@@ -1,9 +1,11 @@
-// librrdma-memory.so.1, which `rrdma run --share-memory` loads beside librrdma.so.1. Large aligned allocations and
-// anonymous mappings of the program come from the arena, so that programs of this host can map what it registers. The
-// C library keeps everything else: small allocations, malloc, stacks, mappings with special flags.
+// librrdma-memory.so.1, which `rrdma run --share-memory` loads beside librrdma.so.1. Large aligned
+// allocations and anonymous mappings of the program come from the arena, so that programs of this host can
+// map what it registers. The C library keeps everything else: small allocations, malloc, stacks, mappings
+// with special flags.
 //
-// The program still sees private memory: madvise clears it, mremap moves it, and a child has its own copy. Only a
-// program that forks by a raw system call, bypassing the C library, shares it with its child (docs/memory.md).
+// The program still sees private memory: madvise clears it, mremap moves it, and a child has its own copy.
+// Only a program that forks by a raw system call, bypassing the C library, shares it with its child
+// (docs/memory.md).
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -34,8 +36,8 @@ constinit NextSymbol<void*(void*, std::size_t)> next_realloc("realloc");
 constinit NextSymbol<std::size_t(void*)> next_usable_size("malloc_usable_size");
 
 class Shared;
-// Null until the library is initialised; until then the C library serves all calls. Never destroyed: the program may
-// free memory after all destructors.
+// Null until the library is initialised; until then the C library serves all calls. Never destroyed: the
+// program may free memory after all destructors.
 Shared* shared = nullptr;
 
 // The arena with its lock, which fork() takes to keep the state consistent.
@@ -80,8 +82,8 @@ class Shared {
     ::pthread_mutex_lock(&mutex_);
     if (::pipe2(gate_.data(), O_CLOEXEC) != 0) gate_ = {-1, -1};
   }
-  // Wait until the child has its copy; otherwise the parent's writes would appear in it. The child's death ends the
-  // wait, too.
+  // Wait until the child has its copy; otherwise the parent's writes would appear in it. The child's death
+  // ends the wait, too.
   void after_fork_in_parent() {
     char copied;
     if (gate_[1] >= 0) raw::close(gate_[1]);
@@ -141,7 +143,8 @@ void* raw_mmap(void* at, std::size_t octets, int rights, int flags, int fd, off_
   return reinterpret_cast<void*>(::syscall(SYS_mmap, at, octets, rights, flags, fd, offset));
 }
 
-// A shared mapping would grow into its neighbour's part of the file, so it moves to ordinary private memory instead.
+// A shared mapping would grow into its neighbour's part of the file, so it moves to ordinary private memory
+// instead.
 void* move_elsewhere(void* at, std::size_t from, std::size_t to, int flags, void* wanted) {
   if (to <= from && (flags & MREMAP_FIXED) == 0) {
     if (to < from) shared->give_back(static_cast<std::uint8_t*>(at) + to, from - to);

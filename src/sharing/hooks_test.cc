@@ -1,5 +1,5 @@
-// A program with librrdma-memory.so.1 (the test's environment preloads it): its large memory is in a memfd and
-// behaves like private memory.
+// A program with librrdma-memory.so.1 (the test's environment preloads it): its large memory is in a memfd
+// and behaves like private memory.
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-// Replaces operator new for a whole program to count allocations inside the engine (see engine_call.h). It is an
-// object library, so only programs that link it explicitly are affected.
+// Replaces operator new for a whole program to count allocations inside the engine (see engine_call.h). It is
+// an object library, so only programs that link it explicitly are affected.
 #include <cstdlib>
 #include <new>
 

@@ -1,7 +1,9 @@
-// AnswerJudge: compares what responders report about arrivals with what has arrived. It sees every packet of a world:
+// AnswerJudge: compares what responders report about arrivals with what has arrived. It sees every packet of
+// a world:
 //
 //   an answer reports only packets that were delivered to its sender, whether as executed or as kept;
-//   a packet that an arrival map has named stays named until the expected PSN passes it: its sender may forget it.
+//   a packet that an arrival map has named stays named until the expected PSN passes it: its sender may
+//   forget it.
 //
 // No completion would reveal a responder that breaks these rules, because probes repair the damage.
 #pragma once

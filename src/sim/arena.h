@@ -1,6 +1,6 @@
-// Arena: the memory of one simulated host, cut into slots with guard zones between them. A slot holds a fill pattern
-// until something is to be written into it. Every check covers the whole slot and its guards. So a byte too many, a
-// misplaced byte and a repeated write all show.
+// Arena: the memory of one simulated host, cut into slots with guard zones between them. A slot holds a fill
+// pattern until something is to be written into it. Every check covers the whole slot and its guards. So a
+// byte too many, a misplaced byte and a repeated write all show.
 //
 //   guard | slot | guard | slot | … | guard        (pools are runs of slots that one region covers)
 #pragma once
@@ -64,7 +64,8 @@ class Arena {
   // The address that work requests use for a byte of the arena. It is not a pointer of this process.
   [[nodiscard]] std::uint64_t address(std::uint64_t offset) const { return address_ + offset; }
 
-  // Takes a free slot, freshly filled; null if there is none. check_free() reports a slot that was found changed.
+  // Takes a free slot, freshly filled; null if there is none. check_free() reports a slot that was found
+  // changed.
   Slot* take(std::uint32_t pool);
   void give_back(Slot& slot) { pools_[slot.pool].free.push_back(&slot); }
   [[nodiscard]] bool all_free_but(std::uint32_t pool) const;
@@ -73,12 +74,13 @@ class Arena {
   void write(const Slot& slot, const Content& content);
   void refill(Slot& slot);
 
-  // Checks that the slot holds its fill, overlaid with `content` (null: nothing). Empty if so, otherwise the error.
+  // Checks that the slot holds its fill, overlaid with `content` (null: nothing). Empty if so, otherwise the
+  // error.
   [[nodiscard]] std::string check(const Slot& slot, const Content* content);
   // Checks after an interruption: every byte is that of the fill or that of the content.
   [[nodiscard]] std::string check_partial(const Slot& slot, const Content& content);
-  // Like check(), but bytes of the layout behind the content's length may have any value: a broken UC message leaves
-  // them behind.
+  // Like check(), but bytes of the layout behind the content's length may have any value: a broken UC message
+  // leaves them behind.
   [[nodiscard]] std::string check_front(const Slot& slot, const Content& content);
   // Checks that free slots hold their fill and that all guards are intact.
   [[nodiscard]] std::string check_free();
@@ -105,7 +107,8 @@ class Arena {
   std::string changed_;  // found by take()
 };
 
-// Cuts `length` bytes into at most `pieces_max` pieces in a slot of `slot_octets`, with gaps if there is room.
+// Cuts `length` bytes into at most `pieces_max` pieces in a slot of `slot_octets`, with gaps if there is
+// room.
 Layout cut(Prng& prng, std::uint32_t length, std::uint32_t slot_octets, std::uint32_t pieces_max);
 
 }  // namespace rrdma::sim

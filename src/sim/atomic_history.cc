@@ -4,8 +4,8 @@
 
 namespace rrdma::sim {
 
-// Places every call that saw `value`, then continues from the value that it left. Values do not recur, because
-// operands are random 64-bit numbers.
+// Places every call that saw `value`, then continues from the value that it left. Values do not recur,
+// because operands are random 64-bit numbers.
 bool AtomicHistory::extend(std::uint64_t value, std::size_t placed, std::uint64_t end, std::uint32_t used) {
   const auto begin =
       std::lower_bound(certain_.begin(), certain_.end(), value,

@@ -1,6 +1,6 @@
-// AtomicHistory: all remote atomics on one 64-bit word, and a proof that they can be ordered. In that order every
-// call saw the value that its predecessor left, exactly once. No call precedes one that had ended before it began.
-// Calls with an unknown outcome (their QP failed) may or may not be part of the order.
+// AtomicHistory: all remote atomics on one 64-bit word, and a proof that they can be ordered. In that order
+// every call saw the value that its predecessor left, exactly once. No call precedes one that had ended
+// before it began. Calls with an unknown outcome (their QP failed) may or may not be part of the order.
 #pragma once
 
 #include <cstdint>

@@ -62,8 +62,8 @@ std::vector<std::string> Coverage::missing() const {
     need(fates[i], "fate: " + std::string(link::describe(fate)));
   }
   for (const auto& name : transport::kCounterNames) {
-    // A conforming peer never names another source or transport, and never answers a PSN that was not sent. The
-    // simulated network has no direct paths.
+    // A conforming peer never names another source or transport, and never answers a PSN that was not sent.
+    // The simulated network has no direct paths.
     static constexpr std::string_view kHostileOnly[] = {
         "dropped_wrong_type", "dropped_wrong_party",   "dropped_wrong_source", "dropped_wrong_destination",
         "dropped_wrong_port", "dropped_pkey",          "dropped_bogus_ack",    "direct_operations",

@@ -1,6 +1,7 @@
-// CubicFlow: a competing TCP flow for scenarios: CUBIC's window (RFC 9438), one acknowledgement for each segment,
-// losses reported one round trip later. It occupies the queue in which our packets wait; everything else is a model,
-// in which all segments are alike. It uses integers only, so a run is the same on every machine.
+// CubicFlow: a competing TCP flow for scenarios: CUBIC's window (RFC 9438), one acknowledgement for each
+// segment, losses reported one round trip later. It occupies the queue in which our packets wait; everything
+// else is a model, in which all segments are alike. It uses integers only, so a run is the same on every
+// machine.
 #pragma once
 
 #include <cstdint>

@@ -375,7 +375,8 @@ void Endpoint::act_up(Provocation provocation) {
     state_ = State::kBroken;
     site_.collect();
     site_.dispatch();
-    // The remaining requests succeeded earlier. They were unsignalled, and no completion behind them reported it.
+    // The remaining requests succeeded earlier. They were unsignalled, and no completion behind them reported
+    // it.
     while (!outstanding_.empty() && !exchange_.world().violation()) {
       Message& message = *outstanding_.front();
       outstanding_.pop_front();

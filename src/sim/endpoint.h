@@ -1,5 +1,5 @@
-// Endpoint: one QP of the workload and what the oracle knows about it. It posts random requests and checks every
-// completion against the guarantees of the transport:
+// Endpoint: one QP of the workload and what the oracle knows about it. It posts random requests and checks
+// every completion against the guarantees of the transport:
 //
 //   a signalled request completes once and in order; success means that the data is at the peer, once and
 //   unaltered; errors occur only if one was provoked or the network excuses it.

@@ -1,5 +1,5 @@
-// The oracle of Endpoint. It checks every completion against the posted request, against the memory of both sides,
-// and against the errors that the network and the workload excuse.
+// The oracle of Endpoint. It checks every completion against the posted request, against the memory of both
+// sides, and against the errors that the network and the workload excuse.
 #include <algorithm>
 #include <array>
 

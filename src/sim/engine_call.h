@@ -1,5 +1,5 @@
-// EngineCall: marks the time spent inside the engine, so that a test can tell the engine's allocations from those of
-// the simulation around it. Posting, receiving and transmitting must not allocate.
+// EngineCall: marks the time spent inside the engine, so that a test can tell the engine's allocations from
+// those of the simulation around it. Posting, receiving and transmitting must not allocate.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Exchange: a whole run. It builds the world of a plan, connects the endpoints and runs traffic while the network
-// misbehaves. Then it stops the faults and requires that everything completes in the time that the timers allow.
-// Connections that fail on the way are torn down and rebuilt.
+// Exchange: a whole run. It builds the world of a plan, connects the endpoints and runs traffic while the
+// network misbehaves. Then it stops the faults and requires that everything completes in the time that the
+// timers allow. Connections that fail on the way are torn down and rebuilt.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Message and Receive: what the oracle knows about one posted request. Messages live until their world ends. Their
-// slots go back to the arenas once nothing can touch them any more.
+// Message and Receive: what the oracle knows about one posted request. Messages live until their world ends.
+// Their slots go back to the arenas once nothing can touch them any more.
 #pragma once
 
 #include <cstdint>

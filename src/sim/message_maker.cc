@@ -229,8 +229,8 @@ bool MessageMaker::make_write(SendOpcode opcode, bool bad_key) {
   return post(message);
 }
 
-// A write on an unreliable connection may arrive in part, late or twice. So a target rests for a packet lifetime
-// before it is used again.
+// A write on an unreliable connection may arrive in part, late or twice. So a target rests for a packet
+// lifetime before it is used again.
 bool MessageMaker::make_unreliable_write(Message& message, bool bad_key) {
   constexpr std::size_t kTargets = 4;
   auto& targets = endpoint_.unreliable_targets_;

@@ -1,6 +1,6 @@
-// MessageMaker: creates and posts one random request of an endpoint, or two that belong together. Every request takes
-// the memory that it needs from the arenas of both hosts, so no two requests in flight can explain the same byte.
-// False means that memory was lacking and nothing was posted.
+// MessageMaker: creates and posts one random request of an endpoint, or two that belong together. Every
+// request takes the memory that it needs from the arenas of both hosts, so no two requests in flight can
+// explain the same byte. False means that memory was lacking and nothing was posted.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// Overrun: tests the overflow of a completion queue that is too small for its QP and is never polled. The queue
-// raises the overflow event, keeps the completions that fitted and takes no more.
+// Overrun: tests the overflow of a completion queue that is too small for its QP and is never polled. The
+// queue raises the overflow event, keeps the completions that fitted and takes no more.
 #pragma once
 
 #include <memory>

@@ -76,8 +76,8 @@ link::FaultSpec random_faults(Prng& prng, Weather weather) {
   return faults;
 }
 
-// The longest time from host to host. A roomy queue holds everything that all hosts may have in flight. Unreliable
-// QPs are limited only by the number of their messages.
+// The longest time from host to host. A roomy queue holds everything that all hosts may have in flight.
+// Unreliable QPs are limited only by the number of their messages.
 Duration crossing_time(const Plan& plan) {
   std::uint64_t flight = 0;
   for (const HostConfig& host : plan.hosts) flight += host.engine.flight_octets_max + 65536;
@@ -205,8 +205,8 @@ std::uint32_t message_octets_max(const Plan& plan) {
 
 namespace {
 
-// Decides which hosts know that their peers are RRDMA, and further settings of the engines. It uses a generator of
-// its own, so that strict worlds stay the same.
+// Decides which hosts know that their peers are RRDMA, and further settings of the engines. It uses a
+// generator of its own, so that strict worlds stay the same.
 void decide_kinship(Plan& plan) {
   Prng prng(plan.seed ^ 0x6b696e7368697030ULL);
   for (HostConfig& host : plan.hosts) {

@@ -1,5 +1,5 @@
-// Recorder: keeps the last packets of a world with their fates, and writes them as text or as a pcapng file. Runs are
-// repeatable, so it is enabled only to examine a run that failed.
+// Recorder: keeps the last packets of a world with their fates, and writes them as text or as a pcapng file.
+// Runs are repeatable, so it is enabled only to examine a run that failed.
 #pragma once
 
 #include <cstdint>

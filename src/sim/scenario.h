@@ -1,6 +1,6 @@
-// Scenario: measures congestion control where many hosts send to one. Each flow has a host and a cable of its own.
-// The receiver's cable is the bottleneck, and its queue fills. TCP flows (CubicFlow) may compete. The receiver's
-// goodput is measured after a time to settle.
+// Scenario: measures congestion control where many hosts send to one. Each flow has a host and a cable of its
+// own. The receiver's cable is the bottleneck, and its queue fills. TCP flows (CubicFlow) may compete. The
+// receiver's goodput is measured after a time to settle.
 #pragma once
 
 #include <cstdint>

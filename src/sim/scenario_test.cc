@@ -48,7 +48,8 @@ TEST(Scenario, StrangersProfitToo) {
   EXPECT_GE(shown("1 % lost, strangers", plan).utilisation, 1.5 * before);
 }
 
-// A queue that others fill makes the round trip longer than the path. Late packets must still be told from lost ones.
+// A queue that others fill makes the round trip longer than the path. Late packets must still be told from
+// lost ones.
 TEST(Scenario, WhatIsLateBehindAQueueIsNotRepaired) {
   ScenarioPlan plan = lossy("reorder=5%,depth=64");
   plan.flows = 3;
@@ -59,7 +60,8 @@ TEST(Scenario, WhatIsLateBehindAQueueIsNotRepaired) {
   EXPECT_LT(report.resent, report.packets / 100);
 }
 
-// A peer without CPU time answers late and has lost nothing. A probe asks, and the packets in flight are not resent.
+// A peer without CPU time answers late and has lost nothing. A probe asks, and the packets in flight are not
+// resent.
 TEST(Scenario, ASlowPeerIsNotTakenForALossyOne) {
   for (const bool strangers : {false, true}) {
     ScenarioPlan plan = lossy("");

@@ -1,6 +1,7 @@
-// Site: the application state of one host: registered memory, completion queues, a shared receive queue, words for
-// atomics, and the endpoints. Completions are collected into an inbox, which the oracle may read, and go to the
-// endpoint that they name when the host has its turn. A completion that names no endpoint arrived after destroy.
+// Site: the application state of one host: registered memory, completion queues, a shared receive queue,
+// words for atomics, and the endpoints. Completions are collected into an inbox, which the oracle may read,
+// and go to the endpoint that they name when the host has its turn. A completion that names no endpoint
+// arrived after destroy.
 #pragma once
 
 #include <array>
@@ -36,8 +37,8 @@ class Site final : public Application, private objects::CompletionListener, priv
   bool dispatch();
   // Number of receive completions for the QP with this status in the inbox.
   [[nodiscard]] std::size_t waiting_receives(wire::Qpn qpn, objects::Status status);
-  // True if the inbox holds an error of a send request. It may come from another queue than the receives that it
-  // flushed.
+  // True if the inbox holds an error of a send request. It may come from another queue than the receives that
+  // it flushed.
   [[nodiscard]] bool waiting_send_error(wire::Qpn qpn);
   objects::CompletionQueue& completion_queue(std::size_t which) {
     return *queues_[which % queues_.size()].queue;

@@ -1,6 +1,7 @@
-// World: any number of hosts in virtual time, each with memory, an engine and an end of the simulated network. It
-// owns time and turns: packets and timers wake a host, its application gets a turn, then the engine transmits. Every
-// event is folded into one hash, so that two runs of one seed can be compared across machines.
+// World: any number of hosts in virtual time, each with memory, an engine and an end of the simulated
+// network. It owns time and turns: packets and timers wake a host, its application gets a turn, then the
+// engine transmits. Every event is folded into one hash, so that two runs of one seed can be compared across
+// machines.
 #pragma once
 
 #include <cstdint>

@@ -110,7 +110,8 @@ void add_help_command(CLI::App& app, Runner& chosen) {
   });
 }
 
-// The version as one line of text, or as JSON with the facts that decide whether two installations work together.
+// The version as one line of text, or as JSON with the facts that decide whether two installations work
+// together.
 std::string version_text(bool json) {
   if (!json) return "rrdma " RRDMA_VERSION;
   return nlohmann::ordered_json{{"name", "rrdma"},

@@ -152,9 +152,9 @@ void Completer::note_attempt(Attempt::Why why, Instant since) {
   if (req_.attempts != UINT8_MAX) ++req_.attempts;
 }
 
-// More packets were in flight behind the missing or rejected one, and not every peer stays silent about those. Linux
-// rxe answers the packets behind an RNR NAK with a sequence NAK. A NAK that arrives too soon to answer the repetition
-// says nothing new and is no failed attempt.
+// More packets were in flight behind the missing or rejected one, and not every peer stays silent about
+// those. Linux rxe answers the packets behind an RNR NAK with a sequence NAK. A NAK that arrives too soon to
+// answer the repetition says nothing new and is no failed attempt.
 bool Completer::told_already() const {
   return req_.waiting_rnr || (req_.repeating && now_ - req_.repeated_at < req_.round_trip.smoothed() / 2);
 }
@@ -286,9 +286,9 @@ void Completer::handle_atomic_acknowledge(const wire::TransportHeaders& headers)
   recovery().responded(moment(), entry, psn, psn, false);
 }
 
-// A network shows the end of a process only by silence. Programs rely on that: one that counts the messages of several
-// QPs has polled all ACKs, and ended, before an error can come. So the error comes after that silence, or after a part
-// of it that is long enough to poll.
+// A network shows the end of a process only by silence. Programs rely on that: one that counts the messages
+// of several QPs has polled all ACKs, and ended, before an error can come. So the error comes after that
+// silence, or after a part of it that is long enough to poll.
 void Completer::fail_after_silence() {
   constexpr Duration kSilenceMax = milliseconds(100);
   const Duration timeout = qp_.ack_timeout.ns == 0 ? kSilenceMax : std::min(qp_.ack_timeout, kSilenceMax);

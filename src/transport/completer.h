@@ -1,5 +1,6 @@
-// Completer: handles the answers that come back to the requester. ACKs, NAKs and responses retire entries in order. The
-// QP's LossRecovery decides what is sent again after a loss or after silence. Retries are counted here.
+// Completer: handles the answers that come back to the requester. ACKs, NAKs and responses retire entries in
+// order. The QP's LossRecovery decides what is sent again after a loss or after silence. Retries are counted
+// here.
 #pragma once
 
 #include "transport/core.h"
@@ -33,8 +34,8 @@ class Completer {
   // Uses up one retry. False if none was left and the QP failed.
   bool spend_retry(objects::Cause cause);
   void note_attempt(Attempt::Why why, Instant since);
-  // The response to an entry is invalid. The oldest entry fails; the response to any other entry is requested again
-  // once that entry is the oldest.
+  // The response to an entry is invalid. The oldest entry fails; the response to any other entry is requested
+  // again once that entry is the oldest.
   void refuse_response(std::uint64_t index, objects::Status status, objects::Cause cause);
   objects::Cause place_read(std::uint64_t index, std::uint32_t offset, Octets payload);
   [[nodiscard]] const LossRecovery& recovery() const { return *req_.recovery; }

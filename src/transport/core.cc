@@ -40,7 +40,7 @@ objects::ReceiveQueue* Core::xrc_queue(std::uint32_t number) const {
   return nullptr;
 }
 
-// ---- completion: success, an error that fails the QP, or flushed behind an error
+// ---- completion: success, an error that fails the QP, or flushed behind an error ----
 
 void Core::complete_send(QueuePair& qp, const SendEntry& entry, Status status, Cause cause, Instant now) {
   const bool wanted = qp.signal_all || (entry.flags & objects::kSendSignaled) != 0;

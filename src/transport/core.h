@@ -1,6 +1,6 @@
-// Core: the state that the parts of an engine share. Requester, Completer, Responder and Datagram are short-lived views
-// of one QP. Core owns the order of service, the budget of bytes in flight, the timers and the ways
-// in which a request ends.
+// Core: the state that the parts of an engine share. Requester, Completer, Responder and Datagram are
+// short-lived views of one QP. Core owns the order of service, the budget of bytes in flight, the timers and
+// the ways in which a request ends.
 #pragma once
 
 #include <cstdint>
@@ -27,15 +27,16 @@ struct EngineConfig {
   // docs/adr/0015: bytes in flight from one QP, and from all QPs of a lossy link together.
   std::uint32_t window_octets_max = 512 * 1024;
   std::uint32_t flight_octets_max = 2 * 1024 * 1024;
-  // Minimum delay of an early retransmission: one before the ack timeout, when the measured round trip suggests a
-  // loss. It spends no retry. The minimum allows for a peer that gets no CPU for some 20 ms (a busy or emulated host)
-  // and has lost nothing.
+  // Minimum delay of an early retransmission: one before the ack timeout, when the measured round trip
+  // suggests a loss. It spends no retry. The minimum allows for a peer that gets no CPU for some 20 ms (a
+  // busy or emulated host) and has lost nothing.
   Duration early_retransmit_min = milliseconds(30);
   // Byte for byte the transport as it was before probes and single-packet repair: go-back-N, after
   // early_retransmit_min at the earliest.
   bool strict = false;
-  // If not strict: how long a peer may be silent before a probe, which is a packet that it may have seen, asks it for
-  // an answer. probe_min is the lower bound; probe_unmeasured applies before the round trip is measured.
+  // If not strict: how long a peer may be silent before a probe, which is a packet that it may have seen,
+  // asks it for an answer. probe_min is the lower bound; probe_unmeasured applies before the round trip is
+  // measured.
   Duration probe_min = microseconds(500);
   Duration probe_unmeasured = milliseconds(5);
   CongestionKind congestion = CongestionKind::kAutomatic;
@@ -43,8 +44,8 @@ struct EngineConfig {
   std::uint32_t message_octets_max = kMessageOctetsMax;
   objects::DirectAccess* direct = nullptr;  // see Engine::set_direct
   bool trains = true;                       // see Engine::set_trains
-  // Bytes that one transmit() may move by direct access, worth about 100 us. The rest waits for the next call, so
-  // that other users of the engine's lock get a turn.
+  // Bytes that one transmit() may move by direct access, worth about 100 us. The rest waits for the next
+  // call, so that other users of the engine's lock get a turn.
   std::uint32_t direct_octets_max = 1024 * 1024;
   // For lossless paths; null: silence counts there as on any other path. Outlives the engine.
   const objects::PathProbe* probe = nullptr;

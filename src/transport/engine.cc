@@ -472,8 +472,8 @@ bool Engine::send_cnp(QueuePair& qp, objects::FrameSink& sink) {
 }
 
 bool Engine::transmit(objects::FrameSink& sink, Instant now) {
-  // Fairness on a link with little room: QPs that found no room go first next time, before those that used the last
-  // of it.
+  // Fairness on a link with little room: QPs that found no room go first next time, before those that used
+  // the last of it.
   IntrusiveList<QueuePair, &QueuePair::ready_hook> starved, served;
   core_.direct_left = core_.config.direct_octets_max;
   core_.yielded = false;

@@ -1,9 +1,9 @@
 // Engine: the transport of one lane. It owns the QPs and does no I/O: packets, time and requests come in as
-// arguments. Frames leave through a FrameSink, completions go into completion queues and events to an EventSink.
-// next_deadline() says when the engine must be called again.
+// arguments. Frames leave through a FrameSink, completions go into completion queues and events to an
+// EventSink. next_deadline() says when the engine must be called again.
 //
-// Threads: none. The owner serialises all calls, except ReceiveQueue::post and CompletionQueue::poll, which have
-// their own rules.
+// Threads: none. The owner serialises all calls, except ReceiveQueue::post and CompletionQueue::poll, which
+// have their own rules.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +72,8 @@ class Engine {
   QueuePair& create_qp(const QpInit& init, wire::Qpn qpn);
   Result<void, TransitionError> modify_qp(QueuePair& qp, const QpAttributes& attributes, std::uint32_t mask,
                                           Instant now);
-  // Removes every trace of the QP from the engine. Its completions stay in their queues unless the owner purges them.
+  // Removes every trace of the QP from the engine. Its completions stay in their queues unless the owner
+  // purges them.
   void destroy_qp(QueuePair& qp);
   [[nodiscard]] QueuePair* find_qp(wire::Qpn qpn) const { return table_.find(qpn); }
   template <typename Visit>
@@ -85,12 +86,13 @@ class Engine {
     return core_.xrc_queue(number);
   }
 
-  // UD: delivers datagrams of the group to the QP. False if already attached (attach) or not attached (detach).
+  // UD: delivers datagrams of the group to the QP. False if already attached (attach) or not attached
+  // (detach).
   bool attach_multicast(QueuePair& qp, const wire::Gid& group);
   bool detach_multicast(QueuePair& qp, const wire::Gid& group);
 
-  // Requests. post_send only queues: call transmit() afterwards. post_receive may be called without the engine's
-  // serialisation while the QP is not in the error state.
+  // Requests. post_send only queues: call transmit() afterwards. post_receive may be called without the
+  // engine's serialisation while the QP is not in the error state.
   PostError post_send(QueuePair& qp, const SendRequest& request, Instant now);
   PostError post_receive(QueuePair& qp, std::uint64_t wr_id, std::span<const objects::Sge> list, Instant now);
 
@@ -98,11 +100,11 @@ class Engine {
   void handle_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin, Instant now);
   void handle_timers(Instant now);
   [[nodiscard]] Instant next_deadline() const { return core_.timers.earliest(); }
-  // As next_deadline(), but ignores deadlines that were postponed since. Costs more, and saves the caller useless
-  // calls.
+  // As next_deadline(), but ignores deadlines that were postponed since. Costs more, and saves the caller
+  // useless calls.
   [[nodiscard]] Instant settled_deadline();
-  // Fills frames until there is nothing more to send or the sink has no room. True if something is left that only
-  // waits for room: call again when the link has some.
+  // Fills frames until there is nothing more to send or the sink has no room. True if something is left that
+  // only waits for room: call again when the link has some.
   bool transmit(objects::FrameSink& sink, Instant now);
   [[nodiscard]] bool wants_transmit() const { return !core_.ready.empty(); }
   // True if answers are outstanding on lossy paths.
@@ -118,8 +120,8 @@ class Engine {
   // Completion events may be held until the received packets are answered.
   [[nodiscard]] objects::HeldEvents& held_events() { return core_.held_events; }
 
-  // The process behind this QP's peer is gone (same host). `answer` names the last message that it delivered. That
-  // message and all earlier ones are acknowledged.
+  // The process behind this QP's peer is gone (same host). `answer` names the last message that it delivered.
+  // That message and all earlier ones are acknowledged.
   void handle_last_answer(QueuePair& qp, const wire::LastAnswer& answer, Instant now);
   // The peer's process on this host is gone: outstanding requests fail after a short silence.
   void peer_gone(QueuePair& qp, Instant now);
@@ -128,15 +130,16 @@ class Engine {
   const CountersByDevice& counters_by_device() const { return core_.by_device; }
   [[nodiscard]] std::size_t qp_count() const { return table_.size(); }
 
-  // Settings that the owner learns after construction. `direct` executes one-sided operations on paths that allow it;
-  // null: every operation uses packets. It must outlive the engine or be reset.
+  // Settings that the owner learns after construction. `direct` executes one-sided operations on paths that
+  // allow it; null: every operation uses packets. It must outlive the engine or be reset.
   void set_direct(objects::DirectAccess* direct) { core_.config.direct = direct; }
-  // Limits bytes in flight on lossy paths: from one QP that connects after this call, and from all QPs together.
+  // Limits bytes in flight on lossy paths: from one QP that connects after this call, and from all QPs
+  // together.
   void set_windows(std::uint32_t window_octets_max, std::uint32_t flight_octets_max);
   // The peer of a QP proved to be RRDMA, or not (kFeature…). May be called at any time.
   void set_peer_features(QueuePair& qp, std::uint8_t features);
-  // Allows or forbids trains in outgoing frames, for all present and future QPs. A train takes as many PSNs as its
-  // packets, so the setting may change between any two frames. Incoming trains are unaffected.
+  // Allows or forbids trains in outgoing frames, for all present and future QPs. A train takes as many PSNs
+  // as its packets, so the setting may change between any two frames. Incoming trains are unaffected.
   void set_trains(bool allowed);
 
  private:

@@ -201,7 +201,8 @@ TEST_F(EnginePair, SilenceEndsInRetryExceeded) {
   EXPECT_LE((now_ - start).ns, nominal.ns + nominal.ns / 10);
 }
 
-// The process of the peer has ended. As on a network, the program has time to poll what was acknowledged before.
+// The process of the peer has ended. As on a network, the program has time to poll what was acknowledged
+// before.
 TEST_F(EnginePair, AnEndedPeerFailsRequestsAfterASilence) {
   connect(QpType::kRc);
   ASSERT_EQ(post(a_, SendOpcode::kSend, {a_.sge(0, 10)}), PostError::kNone);

@@ -21,8 +21,8 @@ using wire::Step;
 
 namespace {
 
-// The budget of direct access counts bytes of ordinary memory. A copy to far memory costs as much as kFarStartOctets of
-// them, and copies kFarSpeed times as fast.
+// The budget of direct access counts bytes of ordinary memory. A copy to far memory costs as much as
+// kFarStartOctets of them, and copies kFarSpeed times as fast.
 constexpr std::uint32_t kFarStartOctets = 64 * 1024;
 constexpr std::uint32_t kFarSpeed = 64;
 constexpr std::uint32_t kFarPieceOctets = 256 * 1024 * 1024;
@@ -153,8 +153,8 @@ Requester::Start Requester::finish_local(SendEntry& entry) {
   return Start::kExecuted;
 }
 
-// docs/adr/0014: only while no earlier request of this QP is in flight, to preserve the order and errors of RC.
-// The immediate of a WRITE travels as a packet behind the data; only far memory is worth it.
+// docs/adr/0014: only while no earlier request of this QP is in flight, to preserve the order and errors of
+// RC. The immediate of a WRITE travels as a packet behind the data; only far memory is worth it.
 bool Requester::may_go_direct(const SendEntry& entry, bool far) const {
   return qp_.path.direct && core_.config.direct != nullptr && req_.una == req_.next &&
          qp_.type == QpType::kRc && entry.length != 0 &&
@@ -169,8 +169,8 @@ bool Requester::targets_far(const SendEntry& entry) const {
          core_.config.direct->reaches_far(qp_.path, {qp_.qpn, qp_.remote, entry.rkey, entry.remote_address});
 }
 
-// Moves the next part of the request. On false, nothing happened that packets cannot repeat; the packets will find
-// the error.
+// Moves the next part of the request. On false, nothing happened that packets cannot repeat; the packets will
+// find the error.
 bool Requester::move_direct(const SendEntry& entry, std::uint32_t octets) const {
   const bool write = entry.opcode != SendOpcode::kRead;
   std::array<objects::MutableSpan, objects::kSgeMax> local;
@@ -301,8 +301,8 @@ std::uint8_t* Requester::emit_base(Frame& frame, const Place& place, Step step, 
   return p;
 }
 
-// Request an ACK before sending stops for lack of room in the window or the budget: only the ACK makes room. Also
-// request one with the last retransmitted packet.
+// Request an ACK before sending stops for lack of room in the window or the budget: only the ACK makes room.
+// Also request one with the last retransmitted packet.
 bool Requester::want_ack(const Place& place, bool ends_message, std::uint32_t packets) {
   if (!qp_.reliable()) return false;
   if (ends_message) return true;
@@ -372,10 +372,10 @@ SendVerdict Requester::send_data(const Place& place, FrameSink& sink) {
   return SendVerdict::kSent;
 }
 
-// One READ request may become several READs on the wire, so that no more responses are in flight than the window
-// allows (docs/adr/0015). To the responder they are ordinary READs, and it answers a duplicate only within the bounds
-// of the original. So the bounds are fixed when the entry starts, and a repeated request goes from the missing PSN to
-// the same end.
+// One READ request may become several READs on the wire, so that no more responses are in flight than the
+// window allows (docs/adr/0015). To the responder they are ordinary READs, and it answers a duplicate only
+// within the bounds of the original. So the bounds are fixed when the entry starts, and a repeated request
+// goes from the missing PSN to the same end.
 SendVerdict Requester::send_read(const Place& place, FrameSink& sink) {
   const SendEntry& entry = place.entry;
   const std::uint32_t packet = static_cast<std::uint32_t>(place.psn.since(entry.first_psn));
@@ -396,8 +396,8 @@ SendVerdict Requester::send_read(const Place& place, FrameSink& sink) {
   return SendVerdict::kSent;
 }
 
-// Number of lost PSNs from `place` on, at most `packets`, that a READ requests again. If there is no sign that the
-// peer knows the request, it must be repeated unchanged.
+// Number of lost PSNs from `place` on, at most `packets`, that a READ requests again. If there is no sign
+// that the peer knows the request, it must be repeated unchanged.
 std::uint32_t Requester::missing_of_read(const Place& place, std::uint32_t packets) const {
   if (!place.psn.before(req_.executed)) return packets;
   std::uint32_t run = 1;

@@ -1,6 +1,6 @@
-// Requester: turns send queue entries into request packets. It starts entries (assigns their PSNs) and splits them into
-// frames. It sends again what the QP's LossRecovery selects. A short-lived view of one QP; all state is in
-// QueuePair::req.
+// Requester: turns send queue entries into request packets. It starts entries (assigns their PSNs) and splits
+// them into frames. It sends again what the QP's LossRecovery selects. A short-lived view of one QP; all
+// state is in QueuePair::req.
 #pragma once
 
 #include "transport/core.h"
@@ -37,8 +37,8 @@ class Requester {
   Start finish_local(objects::SendEntry& entry);  // done without packets
   bool move_direct(const objects::SendEntry& entry, std::uint32_t octets) const;
   void fail_entry(objects::SendEntry& entry, objects::Status status, objects::Cause cause);
-  // Checks the window and the engine's budget for `packets` more unacknowledged PSNs. One request may always go if
-  // nothing is in flight, and so may a lost packet if it is the oldest.
+  // Checks the window and the engine's budget for `packets` more unacknowledged PSNs. One request may always
+  // go if nothing is in flight, and so may a lost packet if it is the oldest.
   [[nodiscard]] SendVerdict check_room(const Place& place, std::uint32_t packets) const;
   [[nodiscard]] bool fits_window(std::uint32_t packets) const;
   [[nodiscard]] std::uint32_t window() const { return req_.congestion.window(); }

@@ -268,8 +268,8 @@ Responder::Verdict Responder::execute_atomic(const TransportHeaders& headers) {
   return {};
 }
 
-// FLUSH: earlier writes are globally visible once this fence has run. Process memory has no persistent placement, so
-// the rights of the region refuse persistence.
+// FLUSH: earlier writes are globally visible once this fence has run. Process memory has no persistent
+// placement, so the rights of the region refuse persistence.
 Responder::Verdict Responder::execute_flush(const TransportHeaders& headers) {
   const wire::Reth& reth = headers.reth;
   const std::uint8_t placement = headers.feth.placement();
@@ -354,9 +354,9 @@ void Responder::send_nak(const Verdict& verdict) {
   answer(static_cast<std::uint8_t>(wire::kSyndromeNakBase | static_cast<std::uint8_t>(verdict.nak)), psn);
 }
 
-// IBTA class J: the SEND arrived, and only its invalidation failed. That is this side's error alone: the requester
-// gets its ACK and no NAK, the receive request ends in error, and with it this QP. rxe does the same
-// (RESPST_ERR_INVALIDATE_RKEY).
+// IBTA class J: the SEND arrived, and only its invalidation failed. That is this side's error alone: the
+// requester gets its ACK and no NAK, the receive request ends in error, and with it this QP. rxe does the
+// same (RESPST_ERR_INVALIDATE_RKEY).
 void Responder::end_after(const TransportPacket& packet, const Verdict& verdict) {
   fail_receive(verdict);
   resp_.expected = resp_.expected + qp_.packets_of(packet.payload.size());
@@ -441,8 +441,9 @@ SendVerdict Responder::send_response(Response& response, objects::FrameSink& sin
       return SendVerdict::kNoRoom;
     }
     if (cause != Cause::kNone && response.replaying) {
-      // A late copy of an old request may arrive long after its answer, when the memory is in use for something else.
-      // A requester that still waits learns that there is no answer; nothing else is affected.
+      // A late copy of an old request may arrive long after its answer, when the memory is in use for
+      // something else. A requester that still waits learns that there is no answer; nothing else is
+      // affected.
       ++qp_.counters->access_naks_sent;
       frame->clear();
       emit(*frame, sink, Step::kAcknowledge, psn, response.msn, nullptr,

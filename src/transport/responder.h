@@ -1,14 +1,14 @@
-// Responder: requests that arrive at a connected QP (RC, UC, XRC). The checks follow the order of the specification:
-// sequence, opcode, rights, resources, length, key; then execution and the answer. Every step returns one verdict.
-// Nothing is written before all checks of its packet have passed.
+// Responder: requests that arrive at a connected QP (RC, UC, XRC). The checks follow the order of the
+// specification: sequence, opcode, rights, resources, length, key; then execution and the answer. Every step
+// returns one verdict. Nothing is written before all checks of its packet have passed.
 #pragma once
 
 #include "transport/core.h"
 
 namespace rrdma::transport {
 
-// True if a plain ACK is due that may travel with a request: on lossless paths whose frames carry more than one
-// packet.
+// True if a plain ACK is due that may travel with a request: on lossless paths whose frames carry more than
+// one packet.
 [[nodiscard]] inline bool ack_may_ride(const QueuePair& qp) {
   return qp.resp.answer_due && qp.path.lossless && qp.train_octets > qp.mtu && qp.type == QpType::kRc &&
          wire::Aeth{.syndrome = qp.resp.answer_syndrome}.is_ack() && !qp.responses.any_pending();
@@ -63,8 +63,8 @@ class Responder {
   void give_up_message();
 
   void answer(std::uint8_t syndrome, wire::Psn psn);
-  // All packets up to `last` are delivered. Written before the program can see the message. The program may end at
-  // once, and its peer or the daemon then uses this answer (wire/last_answer.h).
+  // All packets up to `last` are delivered. Written before the program can see the message. The program may
+  // end at once, and its peer or the daemon then uses this answer (wire/last_answer.h).
   void write_last_answer(wire::Psn last, std::uint32_t msn);
   void fail_receive(const Verdict& verdict);
   static objects::Status status_of_receive(const Verdict& verdict);

@@ -1,5 +1,5 @@
-// EnginePair, for tests: two engines back to back. Frames of one are parsed and handed to the other, in order and
-// without loss. The swarm (tests/engine/swarm) covers loss, duplication and reordering.
+// EnginePair, for tests: two engines back to back. Frames of one are parsed and handed to the other, in order
+// and without loss. The swarm (tests/engine/swarm) covers loss, duplication and reordering.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Addresses as headers hold them: bytes in wire order, compared byte by byte. gid.h holds RDMA's names for addresses,
-// address_text.h the text forms.
+// Addresses as headers hold them: bytes in wire order, compared byte by byte. gid.h holds RDMA's names for
+// addresses, address_text.h the text forms.
 #pragma once
 
 #include <array>

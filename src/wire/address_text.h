@@ -1,5 +1,5 @@
-// Addresses as text: aa:bb:cc:dd:ee:ff, 10.0.0.1, fe80::1 (RFC 5952). The GID of an IPv4 address is written as that
-// address.
+// Addresses as text: aa:bb:cc:dd:ee:ff, 10.0.0.1, fe80::1 (RFC 5952). The GID of an IPv4 address is written
+// as that address.
 #pragma once
 
 #include <optional>

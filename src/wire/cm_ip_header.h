@@ -1,5 +1,5 @@
-// The IP-CM header (IBTA annex A11): the first 36 bytes of the private data of a REQ or SIDR_REQ whose service ID
-// names an IP port. It tells the listener the caller's address and the address that was called.
+// The IP-CM header (IBTA annex A11): the first 36 bytes of the private data of a REQ or SIDR_REQ whose
+// service ID names an IP port. It tells the listener the caller's address and the address that was called.
 //
 //   major version(4) minor version(4) | IP version(4) reserved(4) | source port(16) |
 //   source address(128) | destination address(128); an IPv4 address takes the last 32 bits

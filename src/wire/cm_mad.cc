@@ -1,6 +1,6 @@
-// Each layout() states the position of the fields of one message. Reader and Writer walk it in opposite directions,
-// so that parsing and emitting cannot drift apart. Bytes count from the end of the MAD header, bits from the most
-// significant one.
+// Each layout() states the position of the fields of one message. Reader and Writer walk it in opposite
+// directions, so that parsing and emitting cannot drift apart. Bytes count from the end of the MAD header,
+// bits from the most significant one.
 #include "wire/cm_mad.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// Messages of the connection manager (IBTA volume 1, chapter 12): values for the 232 bytes behind the MAD header. A
-// message is parsed once, here; cm/ sees only these values. Fields keep the specification's names and codes.
-// cm_mad.cc states the layout of each message once, for both directions. Reserved bits are ignored when parsed and
-// zero when emitted.
+// Messages of the connection manager (IBTA volume 1, chapter 12): values for the 232 bytes behind the MAD
+// header. A message is parsed once, here; cm/ sees only these values. Fields keep the specification's names
+// and codes. cm_mad.cc states the layout of each message once, for both directions. Reserved bits are ignored
+// when parsed and zero when emitted.
 //
 // "local" is the sender of the message, "remote" its receiver.
 #pragma once

@@ -1,7 +1,7 @@
-// Golden messages are MADs of the Linux kernel 6.1 (rxe), cut after the last nonzero byte. The expected values were
-// read with tshark, except the flow label and packet rate of a REQ. tshark 4.0 reads these from the wrong bytes, so
-// they were checked by hand. No capture holds an MRA, LAP or APR: their vectors are derived from the tables of
-// chapter 12, field by field.
+// Golden messages are MADs of the Linux kernel 6.1 (rxe), cut after the last nonzero byte. The expected
+// values were read with tshark, except the flow label and packet rate of a REQ. tshark 4.0 reads these from
+// the wrong bytes, so they were checked by hand. No capture holds an MRA, LAP or APR: their vectors are
+// derived from the tables of chapter 12, field by field.
 #include "wire/cm_mad.h"
 
 #include <gtest/gtest.h>
@@ -237,8 +237,8 @@ MadBuffer random_mad(Prng& prng, unsigned attribute) {
   return mad;
 }
 
-// Random bytes serve as random values. emit may drop only the reserved bits: always the same ones, and as many as the
-// tables of chapter 12 reserve. A length of at most 72 never uses its eighth bit.
+// Random bytes serve as random values. emit may drop only the reserved bits: always the same ones, and as
+// many as the tables of chapter 12 reserve. A length of at most 72 never uses its eighth bit.
 TEST(CmMad, ParseAndEmitAreInverseUpToReservedBits) {
   constexpr unsigned kHeaderReserved = 16;
   const std::vector<std::pair<unsigned, unsigned>> reserved_bits = {

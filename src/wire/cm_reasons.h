@@ -1,5 +1,5 @@
-// The codes by which the connection manager refuses: reasons of a REJ, statuses of a SIDR_REP and of an APR. An
-// incoming code that is not named here is kept as it is.
+// The codes by which the connection manager refuses: reasons of a REJ, statuses of a SIDR_REP and of an APR.
+// An incoming code that is not named here is kept as it is.
 #pragma once
 
 #include <cstdint>

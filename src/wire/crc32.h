@@ -1,5 +1,6 @@
-// Crc32: the CRC-32 of Ethernet (reflected, polynomial 0x04c11db7) over a message that arrives in pieces. ISA-L
-// computes it; on arm64 the CPU's own instructions do (docs/adr/0005). icrc.h states what the ICRC covers.
+// Crc32: the CRC-32 of Ethernet (reflected, polynomial 0x04c11db7) over a message that arrives in pieces.
+// ISA-L computes it; on arm64 the CPU's own instructions do (docs/adr/0005). icrc.h states what the ICRC
+// covers.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +9,12 @@
 
 namespace rrdma::wire {
 
-// Continues from `crc`, the value of an earlier sum or 0, over `octets`. crc32_extend(0, "123456789") is 0xcbf43926.
+// Continues from `crc`, the value of an earlier sum or 0, over `octets`. crc32_extend(0, "123456789") is
+// 0xcbf43926.
 [[nodiscard]] std::uint32_t crc32_extend(std::uint32_t crc, Octets octets);
 
-// The same, and copies the bytes to `to`. Each byte is read once, so that the sum matches the copy even if another
-// thread writes to the source. REQUIRES: source and target do not overlap.
+// The same, and copies the bytes to `to`. Each byte is read once, so that the sum matches the copy even if
+// another thread writes to the source. REQUIRES: source and target do not overlap.
 [[nodiscard]] std::uint32_t crc32_copy(std::uint32_t crc, Octets octets, std::uint8_t* to);
 
 class Crc32 {

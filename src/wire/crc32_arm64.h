@@ -1,7 +1,8 @@
-// CRC-32 with ARMv8 instructions: `crc32x` sums eight bytes a cycle, and `pmull` (carry-less multiplication) folds
-// 128 bytes into 128 bytes that have the same remainder. They use different units of the CPU, so a long message keeps
-// both busy: each step folds 128 bytes and sums 64 (docs/adr/0005). Written in assembly, because GCC and clang share
-// neither the intrinsics nor the target attribute. The caller checks that the CPU has the instructions.
+// CRC-32 with ARMv8 instructions: `crc32x` sums eight bytes a cycle, and `pmull` (carry-less multiplication)
+// folds 128 bytes into 128 bytes that have the same remainder. They use different units of the CPU, so a long
+// message keeps both busy: each step folds 128 bytes and sums 64 (docs/adr/0005). Written in assembly,
+// because GCC and clang share neither the intrinsics nor the target attribute. The caller checks that the CPU
+// has the instructions.
 #pragma once
 
 #include <arm_neon.h>
@@ -38,8 +39,8 @@ inline uint64x2_t multiply_high(uint64x2_t a, uint64x2_t b) {
   return product;
 }
 
-// The source and, if kCopies, the target of the copy. Pass it by value: if its address escaped, a stored byte might
-// alias its pointers, and the compiler would reload them after every store.
+// The source and, if kCopies, the target of the copy. Pass it by value: if its address escaped, a stored byte
+// might alias its pointers, and the compiler would reload them after every store.
 template <bool kCopies>
 struct Stream {
   const std::uint8_t* from;
@@ -113,8 +114,8 @@ inline uint64x2_t joined(const std::array<uint64x2_t, kRegisters>& a) {
   return fold<64>(early, late);
 }
 
-// The CRC register after `steps` steps, at most kMostSteps. Folds the first `steps * kFolded` bytes, sums the bytes
-// behind them from zero, and adds the two parts.
+// The CRC register after `steps` steps, at most kMostSteps. Folds the first `steps * kFolded` bytes, sums the
+// bytes behind them from zero, and adds the two parts.
 template <bool kCopies>
 std::uint32_t fold_and_sum(std::uint32_t crc, Stream<kCopies> stream, std::size_t steps) {
   Stream<kCopies> behind = stream.ahead(steps * kFolded);

@@ -1,6 +1,7 @@
-// Arithmetic modulo the CRC-32 polynomial, in the reflected order of the CRC register (bit 31 is the coefficient of
-// x^0). A zero byte after a message multiplies the register by x^8. A power of x^-8 therefore carries a difference
-// between two CRCs back to the position in the message that caused it. All constexpr; the tables take 2 KiB.
+// Arithmetic modulo the CRC-32 polynomial, in the reflected order of the CRC register (bit 31 is the
+// coefficient of x^0). A zero byte after a message multiplies the register by x^8. A power of x^-8 therefore
+// carries a difference between two CRCs back to the position in the message that caused it. All constexpr;
+// the tables take 2 KiB.
 #pragma once
 
 #include <array>

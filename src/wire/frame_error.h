@@ -1,5 +1,5 @@
-// FrameError: why the headers around a transport packet (Ethernet, IP, UDP, GRH) were refused. A foreign frame is
-// other traffic and no error; every other value denotes a malformed RoCE frame.
+// FrameError: why the headers around a transport packet (Ethernet, IP, UDP, GRH) were refused. A foreign
+// frame is other traffic and no error; every other value denotes a malformed RoCE frame.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Ethernet, IPv4, IPv6, GRH and UDP headers: known bytes, refusals with their reason, and round trips of random
-// values through emit and parse.
+// Ethernet, IPv4, IPv6, GRH and UDP headers: known bytes, refusals with their reason, and round trips of
+// random values through emit and parse.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,6 +1,6 @@
-// The global route header of RoCE v1, and the 40 bytes before a received datagram that programs call the GRH area.
-// The layout is that of an IPv6 header; a BTH follows it (next header 0x1b). Over RoCE v2 the area holds the IPv6
-// header, or 20 zero bytes and the IPv4 header.
+// The global route header of RoCE v1, and the 40 bytes before a received datagram that programs call the GRH
+// area. The layout is that of an IPv6 header; a BTH follows it (next header 0x1b). Over RoCE v2 the area
+// holds the IPv6 header, or 20 zero bytes and the IPv4 header.
 #pragma once
 
 #include <cstddef>
@@ -34,12 +34,12 @@ struct Grh {
 // Writes kGrhOctets bytes and returns that number. REQUIRES: room for them.
 std::size_t emit_grh(const Grh& grh, MutableOctets to);
 
-// The GRH area of a datagram received over IPv4: kGrhOctets bytes, the IPv4 header (without options) in the last 20.
-// REQUIRES: room for them.
+// The GRH area of a datagram received over IPv4: kGrhOctets bytes, the IPv4 header (without options) in the
+// last 20. REQUIRES: room for them.
 std::size_t emit_grh_area(const Ipv4Header& header, MutableOctets to);
 
-// The known facts about a datagram without its IP header: a socket delivers only the payload, and local delivery has
-// no header.
+// The known facts about a datagram without its IP header: a socket delivers only the payload, and local
+// delivery has no header.
 struct UnseenIpHeader {
   Gid source;
   Gid destination;

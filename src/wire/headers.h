@@ -1,5 +1,5 @@
-// BTH and the extension headers: values and their encoding. parse_ functions read exactly the length of their header;
-// emit_ functions write exactly that much. Callers check lengths once (parse_transport does).
+// BTH and the extension headers: values and their encoding. parse_ functions read exactly the length of their
+// header; emit_ functions write exactly that much. Callers check lengths once (parse_transport does).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace rrdma::wire {
 
-// opcode | SE MigReq Pad(2) TVer(4) | P_Key(16) | FECN BECN reserved(6) DestQP(24) | AckReq reserved(7) PSN(24)
+// opcode | SE MigReq Pad(2) TVer(4) | P_Key(16) | FECN BECN reserved(6) DestQP(24) | AckReq reserved(7)
+// PSN(24)
 struct Bth {
   Opcode opcode;
   bool solicited = false;

@@ -1,12 +1,13 @@
-// The invariant CRC: CRC-32 over everything that must not change in transit, with the variable fields set to ones. It
-// starts with 8 bytes of ones (for the LRH, which RoCE lacks). It covers IP header, UDP header (or the GRH of RoCE
-// v1), BTH, extension headers, payload and pad. Set to ones: TOS / traffic class, flow label, TTL / hop limit, IPv4
-// header checksum, UDP checksum, and byte 4 of the BTH. On the wire, the least significant byte comes first.
+// The invariant CRC: CRC-32 over everything that must not change in transit, with the variable fields set to
+// ones. It starts with 8 bytes of ones (for the LRH, which RoCE lacks). It covers IP header, UDP header (or
+// the GRH of RoCE v1), BTH, extension headers, payload and pad. Set to ones: TOS / traffic class, flow label,
+// TTL / hop limit, IPv4 header checksum, UDP checksum, and byte 4 of the BTH. On the wire, the least
+// significant byte comes first.
 //
-// IcrcSeed holds the constant part of a flow; it is computed once and reused. IPv4 also covers identification and DF,
-// which a UDP socket neither chooses nor sees. The sender knows them (0, or 0, 1, 2, … within a segmented send; DF
-// set); for the receiver, see identification_solver.h. If the whole IPv4 header is available, icrc_of_packet() is the
-// exact sum.
+// IcrcSeed holds the constant part of a flow; it is computed once and reused. IPv4 also covers identification
+// and DF, which a UDP socket neither chooses nor sees. The sender knows them (0, or 0, 1, 2, … within a
+// segmented send; DF set); for the receiver, see identification_solver.h. If the whole IPv4 header is
+// available, icrc_of_packet() is the exact sum.
 #pragma once
 
 #include <array>
@@ -41,15 +42,16 @@ class IcrcSeed {
   // The size of the network headers that the seed covers.
   [[nodiscard]] std::size_t octets() const { return size_; }
 
-  // The ICRC of a packet to be sent: `headers` from the BTH on, `payload` gathered from its pieces, then `pad` zero
-  // bytes. Copies only the headers. REQUIRES: kBthOctets <= headers.size() <= kHeaderOctetsMax, pad < 4, a length
-  // that IP can carry.
+  // The ICRC of a packet to be sent: `headers` from the BTH on, `payload` gathered from its pieces, then
+  // `pad` zero bytes. Copies only the headers. REQUIRES: kBthOctets <= headers.size() <= kHeaderOctetsMax,
+  // pad < 4, a length that IP can carry.
   [[nodiscard]] std::uint32_t icrc(Octets headers, std::span<const Octets> payload, std::uint8_t pad,
                                    std::uint16_t identification = 0) const;
   // The same, and copies the payload to `to` (see crc32_copy()).
   [[nodiscard]] std::uint32_t icrc_copying(Octets headers, std::span<const Octets> payload, std::uint8_t pad,
                                            std::uint8_t* to, std::uint16_t identification = 0) const;
-  // The expected ICRC for `transport`, from the BTH to the end of the pad. REQUIRES: transport.size() >= kBthOctets.
+  // The expected ICRC for `transport`, from the BTH to the end of the pad. REQUIRES: transport.size() >=
+  // kBthOctets.
   [[nodiscard]] std::uint32_t icrc(Octets transport, std::uint16_t identification = 0) const;
 
  private:
@@ -73,8 +75,8 @@ class IcrcSeed {
 }
 inline void store_icrc(std::uint8_t* to, std::uint32_t icrc) { store_be32(to, swap_octets(icrc)); }
 
-// The full check of a received packet, `transport` from the BTH to the end of the ICRC. For IPv4, it assumes the
-// given identification and DF set.
+// The full check of a received packet, `transport` from the BTH to the end of the ICRC. For IPv4, it assumes
+// the given identification and DF set.
 [[nodiscard]] inline bool icrc_matches(const IcrcSeed& seed, Octets transport,
                                        std::uint16_t identification = 0) {
   if (transport.size() < kBthOctets + kIcrcOctets) return false;

@@ -1,5 +1,5 @@
-// CRC-32 and the ICRC: known values, gathered sums compared with a plain sum, the masks, and the identification that
-// the solver finds.
+// CRC-32 and the ICRC: known values, gathered sums compared with a plain sum, the masks, and the
+// identification that the solver finds.
 #include "wire/icrc.h"
 
 #include <gtest/gtest.h>

@@ -7,8 +7,8 @@
 namespace rrdma::wire {
 namespace {
 
-// The register holds four bytes. With the difference rolled back to the identification, they are its two bytes (first
-// byte lowest), then flags and offset.
+// The register holds four bytes. With the difference rolled back to the identification, they are its two
+// bytes (first byte lowest), then flags and offset.
 constexpr std::size_t kIdentificationOffset = 4;
 
 }  // namespace

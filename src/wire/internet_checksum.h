@@ -1,5 +1,5 @@
-// InternetChecksum (RFC 1071): the one's complement sum of 16-bit words that IPv4 headers and UDP use. Pieces may
-// have odd lengths; the sum then continues in the middle of a word.
+// InternetChecksum (RFC 1071): the one's complement sum of 16-bit words that IPv4 headers and UDP use. Pieces
+// may have odd lengths; the sum then continues in the middle of a word.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,9 @@
-// The MAD by which one RRDMA host detects another: a Get of a vendor class with our OUI, answered by a GetResp that
-// lists features. Other implementations answer with a status, or not at all. The MAD is neither secret nor
-// authenticated: trust it for features only.
+// The MAD by which one RRDMA host detects another: a Get of a vendor class with our OUI, answered by a
+// GetResp that lists features. Other implementations answer with a status, or not at all. The MAD is neither
+// secret nor authenticated: trust it for features only.
 //
-//   MAD header(24) | RMPP header, zero(12) | reserved(1) | OUI(3) | version(2) | reserved(2) | features(4) | epoch(8)
+//   MAD header(24) | RMPP header, zero(12) | reserved(1) | OUI(3) | version(2) | reserved(2) | features(4) |
+//   epoch(8)
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// IPv4 headers. Options are accepted and kept. The header checksum is computed and checked. Fragments are refused,
-// because no fragment is a RoCE packet.
+// IPv4 headers. Options are accepted and kept. The header checksum is computed and checked. Fragments are
+// refused, because no fragment is a RoCE packet.
 //
 //   version(4)=4 header-words(4) TOS(8) total-length(16) | identification(16) 0 DF MF offset(13) |
 //   TTL(8) protocol(8) checksum(16) | source(32) | destination(32) | options

@@ -1,5 +1,5 @@
-// IPv6 headers. Extension headers are refused with a reason: RoCE v2 puts UDP directly behind the IPv6 header, and
-// the ICRC covers nothing in between.
+// IPv6 headers. Extension headers are refused with a reason: RoCE v2 puts UDP directly behind the IPv6
+// header, and the ICRC covers nothing in between.
 //
 //   version(4)=6 traffic-class(8) flow-label(20) | payload-length(16) next-header(8) hop-limit(8) |
 //   source(128) | destination(128)

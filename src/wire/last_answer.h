@@ -1,5 +1,5 @@
-// LastAnswer: the last acknowledgement of a QP in one word. It is stored where another process can find it. If a
-// program exits at once, its peer must still receive the acknowledgement that it waits for.
+// LastAnswer: the last acknowledgement of a QP in one word. It is stored where another process can find it.
+// If a program exits at once, its peer must still receive the acknowledgement that it waits for.
 //
 //   word = valid(1) | time in ticks of 16.8 ms(15) | MSN(24) | PSN(24)
 #pragma once

@@ -1,5 +1,5 @@
-// LinkType: the first header of a captured packet, by the numbers that pcap and pcapng share. Other values are kept
-// as numbers; no parser of RRDMA knows them.
+// LinkType: the first header of a captured packet, by the numbers that pcap and pcapng share. Other values
+// are kept as numbers; no parser of RRDMA knows them.
 #pragma once
 
 #include <cstdint>

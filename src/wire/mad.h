@@ -1,5 +1,5 @@
-// Management datagrams: the 24-byte header of every 256-byte MAD, and bit-field codecs for the bodies behind it.
-// cm_mad.h holds the bodies of the connection manager.
+// Management datagrams: the 24-byte header of every 256-byte MAD, and bit-field codecs for the bodies behind
+// it. cm_mad.h holds the bodies of the connection manager.
 //
 //   base version | class | class version | method | status(16) | class specific(16) |
 //   transaction ID(64) | attribute ID(16) | reserved(16) | attribute modifier(32)

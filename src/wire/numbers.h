@@ -1,5 +1,5 @@
-// The protocol's numbers as distinct types, so that they cannot be mixed up. Psn and Msn live on a circle of 2^24.
-// They have no operator<, because "before" is defined only within half of the circle.
+// The protocol's numbers as distinct types, so that they cannot be mixed up. Psn and Msn live on a circle of
+// 2^24. They have no operator<, because "before" is defined only within half of the circle.
 #pragma once
 
 #include <compare>

@@ -1,5 +1,6 @@
-// Opcodes of the BTH. An opcode is a transport (upper three bits) and an operation (lower five). shape_by_rule()
-// states once which headers follow an opcode; it is evaluated for all 256 values at compile time.
+// Opcodes of the BTH. An opcode is a transport (upper three bits) and an operation (lower five).
+// shape_by_rule() states once which headers follow an opcode; it is evaluated for all 256 values at compile
+// time.
 #pragma once
 
 #include <array>
@@ -62,8 +63,8 @@ struct Opcode {
 // Congestion notification packet (RoCEv2 annex): 16 reserved bytes, no operation.
 inline constexpr Opcode kCongestionNotification{std::uint8_t{0x81}};
 
-// Used only between RRDMA peers that have agreed on it: a bitmap of the packets that a responder holds beyond its
-// expected PSN. The opcode is from the specification's manufacturer range.
+// Used only between RRDMA peers that have agreed on it: a bitmap of the packets that a responder holds beyond
+// its expected PSN. The opcode is from the specification's manufacturer range.
 inline constexpr Opcode kArrivalMap{std::uint8_t{0xd1}};
 
 // The operation that a packet belongs to.

@@ -91,7 +91,8 @@ Result<void, CaptureError> PcapReader::open_pcap() {
   big_endian_ = known(big);
   nanosecond_records_ = (big_endian_ ? big : little) == kMagicNanoseconds;
   if (load16(file_.data() + 4) != kPcapMajor) return Failure{CaptureError{CaptureFault::kVersion, 0}};
-  // The upper half of the link field describes a frame check sequence, which the frame parser reports as the trailer.
+  // The upper half of the link field describes a frame check sequence, which the frame parser reports as the
+  // trailer.
   const auto link = static_cast<LinkType>(load32(file_.data() + 20) & 0xffff);
   interfaces_.push_back({.link = link, .snap_octets = load32(file_.data() + 16), .name = {}});
   at_ = kFileHeaderOctets;

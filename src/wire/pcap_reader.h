@@ -1,12 +1,12 @@
-// PcapReader: iterates over the packets of a pcap or pcapng file in memory, without copying them. It detects the
-// format, the byte order and the unit of time from the file. The caller reads the file into memory; that memory must
-// outlive the reader and everything the reader returned.
+// PcapReader: iterates over the packets of a pcap or pcapng file in memory, without copying them. It detects
+// the format, the byte order and the unit of time from the file. The caller reads the file into memory; that
+// memory must outlive the reader and everything the reader returned.
 //
 //   pcap    header(24) { record-header(16) data }*         microseconds or nanoseconds
 //   pcapng  { section { interface | packet | other }* }*   blocks of type, length, body, length again
 //
-// Journal entries become notes; blocks of other types are skipped. Reading stops at the first error, because nothing
-// behind it can be trusted.
+// Journal entries become notes; blocks of other types are skipped. Reading stops at the first error, because
+// nothing behind it can be trusted.
 #pragma once
 
 #include <cstddef>

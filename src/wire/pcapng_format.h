@@ -1,5 +1,5 @@
-// The constants of the pcapng format that reader and writer share: block types, section marks and option codes (IETF
-// draft-ietf-opsawg-pcapng, sections 4.1 to 4.4, 4.6, 4.7 and 3.5).
+// The constants of the pcapng format that reader and writer share: block types, section marks and option
+// codes (IETF draft-ietf-opsawg-pcapng, sections 4.1 to 4.4, 4.6, 4.7 and 3.5).
 #pragma once
 
 #include <cstddef>

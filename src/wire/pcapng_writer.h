@@ -1,6 +1,6 @@
-// PcapngWriter: writes a pcapng file block by block, with nanosecond timestamps, interface names and packet comments.
-// It does no I/O: it passes each finished block to the sink in one call. The output is little-endian on every
-// machine.
+// PcapngWriter: writes a pcapng file block by block, with nanosecond timestamps, interface names and packet
+// comments. It does no I/O: it passes each finished block to the sink in one call. The output is
+// little-endian on every machine.
 //
 //   section-header { interface-description }* { enhanced-packet | journal-entry }*
 #pragma once
@@ -37,20 +37,20 @@ class PcapngWriter {
   // Writes the section header at once, including `application`.
   explicit PcapngWriter(Sink sink, std::string_view application);
 
-  // Describes an interface and returns its number, counting from 0. At most `snap_octets` bytes of each packet are
-  // written.
+  // Describes an interface and returns its number, counting from 0. At most `snap_octets` bytes of each
+  // packet are written.
   std::uint32_t add_interface(LinkType link, std::string_view name,
                               std::uint32_t snap_octets = kPacketOctetsMax);
 
   // REQUIRES: the interface was added.
   void write(const PacketRecord& record);
 
-  // Records an event that is not a packet, with the numbers behind it. Wireshark shows it as a journal entry at its
-  // time. REQUIRES: no newline in `facts`.
+  // Records an event that is not a packet, with the numbers behind it. Wireshark shows it as a journal entry
+  // at its time. REQUIRES: no newline in `facts`.
   void write_note(std::uint64_t time_ns, std::string_view text, std::string_view facts = {});
 
-  // Call at the end: the number of packets that the interface saw, and the number that were dropped. REQUIRES: the
-  // interface was added.
+  // Call at the end: the number of packets that the interface saw, and the number that were dropped.
+  // REQUIRES: the interface was added.
   void write_statistics(std::uint32_t interface, std::uint64_t time_ns, std::uint64_t seen,
                         std::uint64_t left_out);
 

@@ -1,5 +1,5 @@
-// The delays that the five bits of an RNR NAK's timer encode: how long the requester waits before it retries. Code 0
-// is the longest delay.
+// The delays that the five bits of an RNR NAK's timer encode: how long the requester waits before it retries.
+// Code 0 is the longest delay.
 #pragma once
 
 #include <array>

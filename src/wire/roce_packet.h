@@ -1,5 +1,5 @@
-// RoceFrame: a whole RoCE frame as a value: the link, network and UDP headers around a transport packet, and the
-// verdict on its ICRC. It does not interpret the transport packet (transport_packet.h does).
+// RoceFrame: a whole RoCE frame as a value: the link, network and UDP headers around a transport packet, and
+// the verdict on its ICRC. It does not interpret the transport packet (transport_packet.h does).
 //
 //   Ethernet [802.1Q] { IPv4 | IPv6 } UDP-4791 transport ICRC [trailer]      RoCE v2
 //   Ethernet [802.1Q] GRH transport ICRC [trailer]                           RoCE v1
@@ -53,9 +53,9 @@ struct RoceFrame {
 // The number of bytes that emit_frame() writes.
 [[nodiscard]] std::size_t frame_octets(const RoceFrame& frame);
 
-// Writes the frame with correct lengths, checksums and ICRC, whatever these fields of the value hold; a UDP checksum
-// of 0 stays 0. Returns frame_octets(frame). REQUIRES: room for them; a transport of at least kBthOctets, within what
-// IP can carry.
+// Writes the frame with correct lengths, checksums and ICRC, whatever these fields of the value hold; a UDP
+// checksum of 0 stays 0. Returns frame_octets(frame). REQUIRES: room for them; a transport of at least
+// kBthOctets, within what IP can carry.
 std::size_t emit_frame(const RoceFrame& frame, MutableOctets to);
 
 }  // namespace rrdma::wire

@@ -1,5 +1,5 @@
-// Whole frames: emit and parse are inverse in both orders. Foreign frames are distinguished from malformed ones. A
-// change of any byte is detected as expected.
+// Whole frames: emit and parse are inverse in both orders. Foreign frames are distinguished from malformed
+// ones. A change of any byte is detected as expected.
 #include "wire/roce_packet.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// The UDP source port of a RoCE v2 flow: entropy by which switches spread flows over paths. It lies in 0xc000..0xffff
-// and is constant for a QP. It is derived as in the Linux kernel, so that both ends of a connection compute the same
-// port and captures of both look alike.
+// The UDP source port of a RoCE v2 flow: entropy by which switches spread flows over paths. It lies in
+// 0xc000..0xffff and is constant for a QP. It is derived as in the Linux kernel, so that both ends of a
+// connection compute the same port and captures of both look alike.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// TransportPacket: everything from the BTH to the end of the pad as one validated value. Raw bytes become types here;
-// no higher layer reads a header byte again. The ICRC belongs to the surrounding network headers (icrc.h) and is not
-// part of this value.
+// TransportPacket: everything from the BTH to the end of the pad as one validated value. Raw bytes become
+// types here; no higher layer reads a header byte again. The ICRC belongs to the surrounding network headers
+// (icrc.h) and is not part of this value.
 #pragma once
 
 #include <string_view>
@@ -41,7 +41,8 @@ enum class TransportError : std::uint8_t {
 };
 std::string_view describe(TransportError error);
 
-// Parses `octets` (from the BTH through the pad, without the ICRC) into `packet`. On error, `packet` is unspecified.
+// Parses `octets` (from the BTH through the pad, without the ICRC) into `packet`. On error, `packet` is
+// unspecified.
 [[nodiscard]] TransportError parse_transport(Octets octets, TransportPacket& packet);
 
 // Parses only the headers, for frames whose payload is stored elsewhere. `octets` holds at least the headers.
@@ -50,8 +51,8 @@ std::string_view describe(TransportError error);
 // Whether an opcode with this rule permits this payload length (the receiver checks the path MTU).
 [[nodiscard]] bool payload_allowed(PayloadRule rule, std::size_t length);
 
-// Writes the headers and returns their length (shape_of(opcode).header_octets). REQUIRES: a known opcode, and room
-// for kHeaderOctetsMax bytes.
+// Writes the headers and returns their length (shape_of(opcode).header_octets). REQUIRES: a known opcode, and
+// room for kHeaderOctetsMax bytes.
 std::size_t emit_transport_headers(const TransportHeaders& headers, std::uint8_t* to);
 
 // The number of pad bytes behind a payload of this length.

@@ -7,8 +7,8 @@
 namespace rrdma::wire {
 namespace {
 
-// Both pseudo-headers sum the same words: addresses, protocol and length. (IPv6 has a 32-bit length, but no RoCE
-// packet comes near 64 KiB.)
+// Both pseudo-headers sum the same words: addresses, protocol and length. (IPv6 has a 32-bit length, but no
+// RoCE packet comes near 64 KiB.)
 template <typename Address>
 std::uint16_t checksum_over(const Address& source, const Address& destination, const UdpHeader& header,
                             Octets payload) {

@@ -1,6 +1,6 @@
-// UDP headers, and the checksum over the pseudo-header of either family. RoCE v2 usually sends checksum 0 (none),
-// also on IPv6. A real checksum is equally valid, since the ICRC does not cover the field. A wrong checksum is
-// reported, not refused: captures on the sending host show it before it is filled in.
+// UDP headers, and the checksum over the pseudo-header of either family. RoCE v2 usually sends checksum 0
+// (none), also on IPv6. A real checksum is equally valid, since the ICRC does not cover the field. A wrong
+// checksum is reported, not refused: captures on the sending host show it before it is filled in.
 //
 //   source(16) destination(16) | length(16) checksum(16)
 #pragma once

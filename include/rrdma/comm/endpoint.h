@@ -359,8 +359,8 @@ class RRDMA_COMM_API Endpoint {
   [[nodiscard]] Exchanging fetch_add(RemoteRef<std::uint64_t> where, std::uint64_t value, Limit limit = {});
 
   // Opens memory to this peer alone, as long as the Window exists. See Window; see Share for access by every
-  // peer. The caller owns the memory, which must outlive the Window. Memory of const objects can be opened for
-  // reading only.
+  // peer. The caller owns the memory, which must outlive the Window. Memory of const objects can be opened
+  // for reading only.
   template <typename T>
   [[nodiscard]] Lending<T> lend(std::span<T> memory, Access access, Limit limit = {}) {
     Lending<T> lending(state_checked(), detail::Verb::kBind, During::kShare, Buffer(), std::move(limit));

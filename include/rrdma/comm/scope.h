@@ -160,8 +160,8 @@ Task<std::variant<Held<T>...>> any_of(Task<T>... tasks) {
 }  // namespace detail
 
 // Runs all tasks or operations concurrently. The result is a tuple of their values (std::monostate for void).
-// The first exception that leaves a task destroys the others, which withdraws the operations they await, and is
-// rethrown.
+// The first exception that leaves a task destroys the others, which withdraws the operations they await, and
+// is rethrown.
 template <typename... A>
 requires(sizeof...(A) > 0) [[nodiscard]] auto when_all(A... awaitables) {
   return detail::all_of(as_task(std::move(awaitables))...);
@@ -196,9 +196,9 @@ requires(sizeof...(A) > 0) [[nodiscard]] auto when_any(A... awaitables) {
 // not ended. A task must not destroy the Scope that owns it.
 //
 // The first exception that leaves a task requests a stop of the others (token()). The next spawn() or join()
-// rethrows it; join() first destroys the other tasks. If the Scope ends without either, the program is aborted
-// with the exception's text, unless another exception is being thrown. A task whose failure is of no interest
-// catches its exceptions.
+// rethrows it; join() first destroys the other tasks. If the Scope ends without either, the program is
+// aborted with the exception's text, unless another exception is being thrown. A task whose failure is of no
+// interest catches its exceptions.
 class Scope {
  public:
   Scope() = default;

@@ -27,8 +27,8 @@ namespace detail {
 // aborts the program.
 //
 // Every compiler makes both calls. The starter and the coroutine may come from different compilers: the
-// library and its user, or two objects of one program. These inline functions must therefore not depend on the
-// compiler.
+// library and its user, or two objects of one program. These inline functions must therefore not depend on
+// the compiler.
 RRDMA_COMM_API void expect_body() noexcept;
 RRDMA_COMM_API void body_runs() noexcept;
 void require_body();

@@ -144,7 +144,8 @@ class RRDMA_RPC_API Channel {
                                              ChannelOptions options = {}, comm::Limit limit = {});
 
   // Calls a method of a plain C++ service. Encodes the argument immediately.
-  //   unary: Task<Result<R>>; streams: Task<Result<ResultStream<R>>>, ArgumentStream<A, R> or Conversation<A, R>.
+  //   unary: Task<Result<R>>; streams: Task<Result<ResultStream<R>>>, ArgumentStream<A, R> or
+  //   Conversation<A, R>.
   template <auto kFunction>
   auto call(const typename MethodOf<kFunction>::Argument& argument, CallOptions options = {}) {
     using Of = MethodOf<kFunction>;

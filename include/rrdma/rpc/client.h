@@ -2,9 +2,9 @@
 // demand, reconnects after a loss, and picks a server for each call. It repeats a call only if that is safe:
 // the method is idempotent, or the call never started.
 //
-// Connections are made in the background, at most one at a time to each address. Calls wait for them and share
-// them. An address that fails is tried again after a pause that doubles, partly random. While a server is
-// connected, calls never wait for another one.
+// Connections are made in the background, at most one at a time to each address. Calls wait for them and
+// share them. An address that fails is tried again after a pause that doubles, partly random. While a server
+// is connected, calls never wait for another one.
 #pragma once
 
 #include <algorithm>
@@ -127,8 +127,8 @@ class RRDMA_RPC_API Client {
     }
   }
 
-  // Returns an open channel, chosen by Pick. Waits while a connection is being made. Fails with the last error
-  // if every address has failed and none is due again. For callers that handle failures themselves.
+  // Returns an open channel, chosen by Pick. Waits while a connection is being made. Fails with the last
+  // error if every address has failed and none is due again. For callers that handle failures themselves.
   comm::Task<Result<Channel>> channel(comm::Limit limit = {});
 
   [[nodiscard]] const ClientCounters& counters() const;
@@ -138,8 +138,8 @@ class RRDMA_RPC_API Client {
   class RRDMA_RPC_API Attempts {
    public:
     explicit Attempts(Client& client) : client_(&client) {}
-    // Waits before the next attempt. False if `status` is final. `connected`: there was a server. `safe`: a call
-    // that may have started may be repeated.
+    // Waits before the next attempt. False if `status` is final. `connected`: there was a server. `safe`: a
+    // call that may have started may be repeated.
     comm::Task<bool> next(Status& status, comm::Limit limit, bool connected, bool safe);
 
    private:

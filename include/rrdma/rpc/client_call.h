@@ -35,8 +35,9 @@ struct CallOptions {
     metadata.add(std::move(name), std::move(value));
     return std::move(*this);
   }
-  // Lends the server memory for a result of up to this many bytes. Only servers of protocol versions 1 and 2 use it:
-  // they write a large result there, and otherwise send it in parts. Later ones let the client read it.
+  // Lends the server memory for a result of up to this many bytes. Only servers of protocol versions 1 and 2
+  // use it: they write a large result there, and otherwise send it in parts. Later ones let the client read
+  // it.
   CallOptions&& lending(std::size_t octets) && {
     lend = octets;
     return std::move(*this);
@@ -93,8 +94,8 @@ Request request_of(ClientConnection* connection, const Method& method, CallOptio
   return request;
 }
 
-// A call in flight. The destructor cancels it if there is no reply yet. Empty after reset(): then only reset(),
-// trailers() and the test for emptiness may be called.
+// A call in flight. The destructor cancels it if there is no reply yet. Empty after reset(): then only
+// reset(), trailers() and the test for emptiness may be called.
 class RRDMA_RPC_API CallHandle {
  public:
   CallHandle() = default;
@@ -138,8 +139,8 @@ RRDMA_RPC_API CallHandle begin_now(const std::shared_ptr<ClientConnection>& conn
 // Waits for room, then sends the call.
 RRDMA_RPC_API comm::Task<Status> begin_later(std::shared_ptr<ClientConnection> connection, Request& request,
                                              CallHandle& call);
-// Waits for the reply. Succeeds if there is one, even if the reply is an error. Fails with kCancelled if `call` is
-// reset meanwhile.
+// Waits for the reply. Succeeds if there is one, even if the reply is an error. Fails with kCancelled if
+// `call` is reset meanwhile.
 RRDMA_RPC_API comm::Task<Status> reply_of(CallHandle& call, comm::Limit limit);
 
 // Converts the reply into a Result.

@@ -2,17 +2,17 @@
 // each direction: a sender waits until the receiver's application has consumed enough. A slow stream thus
 // cannot exhaust memory or block other calls of its connection.
 //
-// A large item is offered: it stays in the memory of its sender, and the receiver READs it when it has room. It reads
-// ahead of its application, further if the application had to wait. A sender offers a bounded number of bytes.
+// A large item is offered: it stays in the memory of its sender, and the receiver READs it when it has room.
+// It reads ahead of its application, further if the application had to wait. A sender's offers are bounded.
 //
-// To an older peer a large item travels in pieces, and may exceed the window. Its pieces return their window as they
-// are assembled, but only while no item waits to be read: a stream holds at most one such item and its window.
+// To an older peer a large item travels in pieces, and may exceed the window. Its pieces return their window
+// as they are assembled, but only while no item waits to be read: a stream holds one such item at most.
 //
-// Items that were received or are being read count against the memory of the connection. A stream that would exceed it
-// ends with kResourceExhausted, or waits if it has items of its own to be consumed first.
+// Items that were received or are being read count against the memory of the connection. A stream that would
+// exceed it ends with kResourceExhausted, or waits if it has items of its own to be consumed first.
 //
-// Each stream of each call has its own object, which no other call uses. Readers and writers share it: after the end
-// of their call they find it closed, and can never reach the call that has the slot next.
+// Each stream of each call has its own object, which no other call uses. Readers and writers share it: after
+// the end of their call they find it closed, and can never reach the call that has the slot next.
 #pragma once
 
 #include <cstddef>
@@ -190,8 +190,8 @@ class RRDMA_RPC_API Outbound final : public comm::detail::Counted {
 
 }  // namespace detail
 
-// Reads the items of a stream in order. One reader at a time. After the call was cancelled, or its handler has ended,
-// reads return nothing and the status is kCancelled.
+// Reads the items of a stream in order. One reader at a time. After the call was cancelled, or its handler
+// has ended, reads return nothing and the status is kCancelled.
 template <typename T>
 class Reader {
  public:
@@ -227,8 +227,8 @@ class Reader {
   Status status_;
 };
 
-// Writes the items of a stream. One writer at a time. After the call was cancelled, or its handler has ended, writes
-// fail with kCancelled.
+// Writes the items of a stream. One writer at a time. After the call was cancelled, or its handler has ended,
+// writes fail with kCancelled.
 template <typename T>
 class Writer {
  public:

@@ -36,13 +36,13 @@ struct ServerOptions {
   // A secret that clients must know; empty admits every client. It authenticates but does not encrypt,
   // because RDMA has no TLS.
   std::string secret = {};
-  // Connections of each thread that have not proved the secret yet. A further one ends the oldest such connection
-  // of the address that has the most of them.
+  // Connections of each thread that have not proved the secret yet. A further one ends the oldest such
+  // connection of the address that has the most of them.
   std::size_t max_unproven = 64;
   // Called before each handler, in its thread. If it returns an error, the call ends with that status.
   std::function<Status(Call&)> before = {};
-  // Called once at the end of each call that started, when its reply is sent. If the handler threw an exception,
-  // the status has its text, which the caller does not get (except that of a Failure).
+  // Called once at the end of each call that started, when its reply is sent. If the handler threw an
+  // exception, the status has its text, which the caller does not get (except that of a Failure).
   std::function<void(const Call&, const Status&)> after = {};
   std::uint16_t depth = 64;  // frames of one connection that the server has room for
   // Enables rrdma.Health, rrdma.Reflection and rrdma.Metrics, which `rrdma rpc` queries.

@@ -35,7 +35,8 @@ JsonMessages::JsonMessages(const std::string& descriptors, std::string_view serv
   if (!files.ParseFromString(descriptors))
     throw std::runtime_error("what the server tells of its services cannot be read");
   for (const pb::FileDescriptorProto& file : files.file()) {
-    // Without a collector of its own, protobuf prints what is wrong, with the server's words, to standard error.
+    // Without a collector of its own, protobuf prints what is wrong, with the server's words, to standard
+    // error.
     Silence errors;
     if (state_->pool.BuildFileCollectingErrors(file, &errors) == nullptr)
       throw std::runtime_error("the server's description of " + file.name() + " is wrong");

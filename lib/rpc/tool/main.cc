@@ -46,7 +46,8 @@ struct Options {
   [[nodiscard]] comm::Limit limit() const { return comm::Limit(std::chrono::duration<double>(seconds)); }
 };
 
-// Every user can read the arguments of a program (/proc/PID/cmdline). Read the secret from a file or the environment.
+// Every user can read the arguments of a program (/proc/PID/cmdline). Read the secret from a file or the
+// environment.
 std::string secret_of(const Options& options) {
   if (options.secret_file.empty()) {
     const char* given = std::getenv("RRDMA_RPC_SECRET");

@@ -1,7 +1,8 @@
-// KeySource: numbers that are unpredictable without the secret, however many of them are known. Everything that a peer
-// sees or that protects a connection comes from here: memory keys, first PSNs, communication and transaction IDs. A
-// plain generator (Prng) is not enough: a dozen outputs reveal its state. This is SipHash-2-4 of a counter, keyed by
-// the secret. The same secret gives the same sequence on every machine, so a simulation can be repeated.
+// KeySource: numbers that are unpredictable without the secret, however many of them are known. Everything
+// that a peer sees or that protects a connection comes from here: memory keys, first PSNs, communication and
+// transaction IDs. A plain generator (Prng) is not enough: a dozen outputs reveal its state. This is
+// SipHash-2-4 of a counter, keyed by the secret. The same secret gives the same sequence on every machine, so
+// a simulation can be repeated.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// EstablishedConnection: the state of an established connection, which its program keeps in case the daemon dies.
+// EstablishedConnection: the state of an established connection, which its program keeps in case the daemon
+// dies.
 #pragma once
 
 #include <cstdint>

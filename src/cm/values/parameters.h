@@ -1,5 +1,5 @@
-// Requests of a program to the connection manager. responder_resources is the number of READs and atomics that the
-// local queue pair serves at a time. initiator_depth is the number that it may have outstanding.
+// Requests of a program to the connection manager. responder_resources is the number of READs and atomics
+// that the local queue pair serves at a time. initiator_depth is the number that it may have outstanding.
 #pragma once
 
 #include <cstdint>

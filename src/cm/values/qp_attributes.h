@@ -1,5 +1,5 @@
-// QpAttributes: the attributes of a queue pair for each step of a connection, as REQ and REP determined them. The
-// names are those of ibv_qp_attr.
+// QpAttributes: the attributes of a queue pair for each step of a connection, as REQ and REP determined them.
+// The names are those of ibv_qp_attr.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The vocabulary of the connection manager, shared by the program's rdma_cm, the messages to the daemon and the
-// Endpoint. Everything is from the local view.
+// The vocabulary of the connection manager, shared by the program's rdma_cm, the messages to the daemon and
+// the Endpoint. Everything is from the local view.
 #pragma once
 
 #include <compare>

@@ -14,9 +14,9 @@ inline constexpr std::uint8_t kTimeCodeMax = 31;  // five bits
   return nanoseconds(std::int64_t{4096} << std::min(code, kTimeCodeMax));
 }
 
-// The code of the ack timeout: 2 * packet lifetime + the ack delay of the other side's adapter. A sum of powers of
-// two has no exact code. As in the Linux kernel, the larger term wins; it is doubled only if the smaller one is at
-// least half of it. IBTA 12.7.34.
+// The code of the ack timeout: 2 * packet lifetime + the ack delay of the other side's adapter. A sum of
+// powers of two has no exact code. As in the Linux kernel, the larger term wins; it is doubled only if the
+// smaller one is at least half of it. IBTA 12.7.34.
 [[nodiscard]] constexpr std::uint8_t ack_timeout_code(std::uint8_t ack_delay, std::uint8_t packet_lifetime) {
   const int flight = packet_lifetime + 1;
   const int larger = std::max<int>(flight, ack_delay);

@@ -104,7 +104,7 @@ control::Welcome DaemonClient::welcome() {
   return session_.welcome();
 }
 
-// ---- requests
+// ---- requests ----
 
 Result<void, Problem> DaemonClient::make_ready(Instant deadline) {
   for (;;) {
@@ -308,7 +308,7 @@ Result<control::Status, Problem> DaemonClient::status() {
   return request<control::Status>(control::QueryStatus{});
 }
 
-// ---- events
+// ---- events ----
 
 // Events of the connection manager are never dropped: the number of connections bounds them.
 void DaemonClient::keep_event(control::Received message) {

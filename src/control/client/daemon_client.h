@@ -1,12 +1,12 @@
-// DaemonClient: the requests of a process to rrdmad, and the events from it. Opening connects to the daemon and
-// starts one if there is none. The daemon may die at any time: slots, sockets and traffic survive, and the client
-// finds or starts the next daemon and registers again. Requests do that themselves; handle_events() does it in the
-// background.
+// DaemonClient: the requests of a process to rrdmad, and the events from it. Opening connects to the daemon
+// and starts one if there is none. The daemon may die at any time: slots, sockets and traffic survive, and
+// the client finds or starts the next daemon and registers again. Requests do that themselves;
+// handle_events() does it in the background.
 //
 // Threads: requests from any thread. They block until the reply, for at most DaemonSettings::patience.
-// handle_events() from one thread (the background thread of the NIC); it never blocks. Call it whenever event_fd() is
-// readable: other programs' offers and the takeover after a daemon's death wait for it. After a fork, the child's
-// copy refuses every request.
+// handle_events() from one thread (the background thread of the NIC); it never blocks. Call it whenever
+// event_fd() is readable: other programs' offers and the takeover after a daemon's death wait for it. After a
+// fork, the child's copy refuses every request.
 #pragma once
 
 #include <sys/types.h>
@@ -29,12 +29,13 @@
 
 namespace rrdma::control {
 
-// A socket is missing if the daemon has no network for that family (DaemonClient::network tells why). The sockets are
-// receive-only and fully configured. QPNs come from DaemonClient::next_qpn.
+// A socket is missing if the daemon has no network for that family (DaemonClient::network tells why). The
+// sockets are receive-only and fully configured. QPNs come from DaemonClient::next_qpn.
 struct GrantedSlot {
   Slot slot = 0;
   IpSockets sockets;
-  // Instead of the sockets, where the daemon keeps them: it passes on here what they receive, of these families.
+  // Instead of the sockets, where the daemon keeps them: it passes on here what they receive, of these
+  // families.
   OwnedFd relay = {};
   std::uint8_t families = 0;
 };
@@ -44,13 +45,13 @@ struct ListedProcess {
   OwnedFd page;  // for control::ProcessPageView::open; invalid if there is none
 };
 
-// Events from the daemon. Called from handle_events() without any lock of the client: requests are allowed, but they
-// block.
+// Events from the daemon. Called from handle_events() without any lock of the client: requests are allowed,
+// but they block.
 class DaemonEvents {
  public:
   virtual ~DaemonEvents() = default;
-  // Another program of this user passes descriptors. An offer may arrive twice if a daemon died between delivering
-  // and confirming it.
+  // Another program of this user passes descriptors. An offer may arrive twice if a daemon died between
+  // delivering and confirming it.
   virtual void handle_channel_offered(const control::ChannelOffered& offer, std::vector<OwnedFd> fds) = 0;
   // The program that held the slot is gone; its token distinguishes it from a later holder.
   virtual void handle_peer_gone(const control::PeerGone& gone) = 0;
@@ -58,8 +59,8 @@ class DaemonEvents {
   virtual void handle_frame_forwarded(const control::FrameFields& frame) = 0;
   // The network came up after the slot was granted without it.
   virtual void handle_sockets_arrived(GrantedSlot slot) { (void)slot; }
-  // Another daemon serves us now. Repeat look-ups to be notified when those peers go away. The slots in `lost` belong
-  // to other programs.
+  // Another daemon serves us now. Repeat look-ups to be notified when those peers go away. The slots in
+  // `lost` belong to other programs.
   virtual void handle_daemon_changed(std::span<const Slot> lost) { (void)lost; }
   // An event of a subsystem that this class does not know (the connection manager).
   virtual void handle_other(control::Received& message) { (void)message; }
@@ -86,13 +87,13 @@ class DaemonClient {
   [[nodiscard]] Result<GrantedSlot, Problem> request_slot();
   // REQUIRES: the caller has closed the sockets.
   [[nodiscard]] Result<void, Problem> release_slot(Slot slot);
-  // The next QPN of a slot that we hold; skips the multicast QPN. The sequence wraps around: the caller skips QPNs
-  // that are in use. Never blocks; any thread.
+  // The next QPN of a slot that we hold; skips the multicast QPN. The sequence wraps around: the caller skips
+  // QPNs that are in use. Never blocks; any thread.
   [[nodiscard]] wire::Qpn next_qpn(Slot slot);
 
   [[nodiscard]] Result<control::SlotOwner, Problem> look_up_slot(Slot slot);
-  // REQUIRES: opaque.size() <= kOpaqueMax, fds.size() <= kChannelFdsMax. ECONNRESET: the daemon died meanwhile; the
-  // offer may or may not have been delivered.
+  // REQUIRES: opaque.size() <= kOpaqueMax, fds.size() <= kChannelFdsMax. ECONNRESET: the daemon died
+  // meanwhile; the offer may or may not have been delivered.
   [[nodiscard]] Result<void, Problem> offer_channel(Slot from_slot, Slot to_slot, Octets opaque,
                                                     std::span<const int> fds);
   // Best effort, like the network. Never waits.
@@ -108,8 +109,8 @@ class DaemonClient {
   [[nodiscard]] Result<std::vector<control::DeviceEntry>, Problem> list_devices();
   [[nodiscard]] Result<control::Status, Problem> status();
 
-  // Any request of any subsystem. If the daemon dies before it answers, kOnce fails with ECONNRESET; otherwise the
-  // request is repeated to the next daemon.
+  // Any request of any subsystem. If the daemon dies before it answers, kOnce fails with ECONNRESET;
+  // otherwise the request is repeated to the next daemon.
   enum class Repeat : std::uint8_t { kOnce, kAgain };
   template <typename Reply, typename Request>
   [[nodiscard]] Result<Reply, Problem> request(const Request& message, Repeat repeat = Repeat::kAgain,

@@ -24,8 +24,8 @@ extern "C" char** environ;
 namespace rrdma::control {
 namespace {
 
-// The children share the program's memory while its other threads run: they must not allocate, lock, or touch a
-// sanitizer's state.
+// The children share the program's memory while its other threads run: they must not allocate, lock, or touch
+// a sanitizer's state.
 #define RRDMA_BORROWED_MEMORY __attribute__((no_sanitize("address", "thread", "undefined"), noinline))
 
 constexpr std::size_t kChildStackSize = 64 * 1024;
@@ -47,8 +47,8 @@ struct KernelSigaction {
 };
 
 // Starts `entry(argument)` in a child on the caller's memory; the caller sleeps until the child has exited or
-// executed another program. Written in assembly, because sanitizers intercept the C library's clone() and take the
-// child for a thread. Returns the pid or a negative errno. `entry` never returns.
+// executed another program. Written in assembly, because sanitizers intercept the C library's clone() and
+// take the child for a thread. Returns the pid or a negative errno. `entry` never returns.
 RRDMA_BORROWED_MEMORY long borrow_child(int (*entry)(void*), char* stack_top, void* argument, long flags) {
 #if defined(__x86_64__)
   long result = SYS_clone;
@@ -134,7 +134,8 @@ RRDMA_BORROWED_MEMORY int leave_session(void* argument) {
   return 0;
 }
 
-// Variables that the daemon must not inherit: our own preload, and the program's contract with its service manager.
+// Variables that the daemon must not inherit: our own preload, and the program's contract with its service
+// manager.
 bool is_inherited(std::string_view assignment) {
   constexpr std::string_view kDropped[] = {
       "LD_PRELOAD=", "LD_AUDIT=",       "NOTIFY_SOCKET=", "LISTEN_FDS=",

@@ -107,8 +107,8 @@ bool DaemonSession::connect_if(const std::string& name, bool (*is_trusted)(const
   }
   const auto peer = control::peer_identity(socket_.get());
   socket_.close_at_fork();  // its end tells the daemon that this process is gone
-  // A daemon in unknown namespaces may be another container's. It may see packets, as any root of this network can,
-  // but none of our memory.
+  // A daemon in unknown namespaces may be another container's. It may see packets, as any root of this
+  // network can, but none of our memory.
   is_placed_ = peer.namespaces.known();
   if (is_trusted(peer)) return true;
   socket_.reset();
@@ -159,8 +159,8 @@ control::Hello DaemonSession::hello() const {
   return hello;
 }
 
-// If the kernel passes no descriptors (this user has more in flight than the program may open), the program registers
-// without them. Its counters are then invisible, and it offers no memory to share.
+// If the kernel passes no descriptors (this user has more in flight than the program may open), the program
+// registers without them. Its counters are then invisible, and it offers no memory to share.
 control::SendOutcome DaemonSession::send_hello() {
   control::Hello greeting = hello();
   std::vector<int> fds;

@@ -1,12 +1,13 @@
-// DaemonSession: the connection of this process to its daemon, as a state machine that never blocks. It finds or
-// starts the daemon, greets it, notices its end, and starts over. It keeps the process's slots, and the parking that
-// keeps the sockets alive. The data path does not need it: a process without a daemon continues to send and receive.
+// DaemonSession: the connection of this process to its daemon, as a state machine that never blocks. It finds
+// or starts the daemon, greets it, notices its end, and starts over. It keeps the process's slots, and the
+// parking that keeps the sockets alive. The data path does not need it: a process without a daemon continues
+// to send and receive.
 //
 //   down ──connect──► greeting ──Welcome──► ready ──hang-up──► down
 //     └─ no daemon: start one (one process starts it, the others wait), try again
 //
-// This user's own daemon takes precedence over the system daemon, which must be root's (names.h). Threads: one at a
-// time; DaemonClient holds the lock.
+// This user's own daemon takes precedence over the system daemon, which must be root's (names.h). Threads:
+// one at a time; DaemonClient holds the lock.
 #pragma once
 
 #include <cstdint>

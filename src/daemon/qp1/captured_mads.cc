@@ -43,8 +43,8 @@ CapturedMads::CapturedMads(MadPort& port, const ConnectionService& connections, 
   port.set_observer([this](const MadPort::SeenMad& seen) { pass_on(seen); });
 }
 
-// As any packet, a message between two programs of this host leaves one and arrives at the other. If only one of them
-// is known, nobody can say which end it is.
+// As any packet, a message between two programs of this host leaves one and arrives at the other. If only one
+// of them is known, nobody can say which end it is.
 void CapturedMads::pass_on(const MadPort::SeenMad& seen) const {
   const auto mad = wire::parse_cm_mad(seen.mad);
   if (!mad) return;

@@ -1,5 +1,5 @@
-// CapturedMads: tells programs that capture their packets of the messages of their connections. The daemon sends and
-// receives these messages (QP1), so no link of a program carries them.
+// CapturedMads: tells programs that capture their packets of the messages of their connections. The daemon
+// sends and receives these messages (QP1), so no link of a program carries them.
 #pragma once
 
 #include "daemon/captures.h"

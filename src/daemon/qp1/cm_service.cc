@@ -119,7 +119,7 @@ bool ConnectionService::owns(const Program& program, cm::ConnectionId connection
   return program.connections.contains(connection.value);
 }
 
-// ---- cleanup after a program
+// ---- cleanup after a program ----
 
 void ConnectionService::handle_client_gone(Client& client) {
   const auto found = programs_.find(&client);
@@ -156,7 +156,7 @@ Shares& ConnectionService::ephemeral_shares(wire::PortSpace space) {
   return ephemeral_shares_.try_emplace(space, PortTable::kEphemeralCount, ::geteuid()).first->second;
 }
 
-// ---- requests
+// ---- requests ----
 
 void ConnectionService::answer(Program& program, const control::Received& request,
                                const Result<void, cm::Error>& outcome) {
@@ -224,8 +224,8 @@ void ConnectionService::handle(Program& program, const control::Received& reques
   (void)program.client->reply(request, control::Done{});
 }
 
-// A call with a QPN of another program would make the peer doubt an existing connection. A QPN of nobody is no
-// harm: the kernel does not check it either, and some programs pass a number of their own.
+// A call with a QPN of another program would make the peer doubt an existing connection. A QPN of nobody is
+// no harm: the kernel does not check it either, and some programs pass a number of their own.
 bool ConnectionService::may_use_qpn(const Program& program, wire::Qpn qpn) const {
   const Client* owner = slots_.owner_of(control::slot_of_qpn(qpn.value));
   return owner == nullptr || owner == program.client ||
@@ -367,7 +367,7 @@ void ConnectionService::handle(Program& program, const control::Received& reques
   answer(program, request, restored);
 }
 
-// ---- MADs, time, events
+// ---- MADs, time, events ----
 
 Instant ConnectionService::next_deadline() const { return std::min(endpoint_.next_deadline(), flush_at_); }
 

@@ -44,7 +44,8 @@ class ConnectionService final : public Subsystem {
   // before programs connect.
   using TimewaitLength = std::function<std::optional<Duration>(Client* program, const wire::Gid& remote)>;
   void set_timewait_length(TimewaitLength length);
-  // Called with each MAD that concerns no program here; false: nobody took it, and it is handled as one for nobody.
+  // Called with each MAD that concerns no program here; false: nobody took it, and it is handled as one for
+  // nobody.
   void set_others(std::function<bool(const ReceivedMad&)> others) { others_ = std::move(others); }
 
  private:
@@ -87,7 +88,8 @@ class ConnectionService final : public Subsystem {
   void answer(Program& program, const control::Received& request, const Result<void, cm::Error>& outcome);
   void release(Program& program, std::uint32_t number, Instant now);
   [[nodiscard]] Shares& ephemeral_shares(wire::PortSpace space);
-  // Whether the program owns what a call names: the QPN must be in one of its slots, the address of this host.
+  // Whether the program owns what a call names: the QPN must be in one of its slots, the address of this
+  // host.
   [[nodiscard]] bool may_use_qpn(const Program& program, wire::Qpn qpn) const;
   void refuse_qpn(Program& program, const control::Received& request);
   [[nodiscard]] bool may_use(Program& program, const control::Received& request, wire::Qpn qpn,

@@ -1,6 +1,6 @@
-// KernelMads: the MADs of the kernel's own connection manager, for `rrdmad --kernel`. QP1 belongs to this daemon, and
-// the kernel's device shares its addresses. A MAD that concerns no program here goes to the process that serves that
-// device.
+// KernelMads: the MADs of the kernel's own connection manager, for `rrdmad --kernel`. QP1 belongs to this
+// daemon, and the kernel's device shares its addresses. A MAD that concerns no program here goes to the
+// process that serves that device.
 #pragma once
 
 #include "daemon/client.h"

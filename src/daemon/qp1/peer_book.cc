@@ -33,8 +33,8 @@ PeerBook::Peer PeerBook::look_up(const wire::Gid& local, const wire::Gid& remote
   return {};
 }
 
-// A program may name any address. The user with the most entries loses its oldest ones, so a user that asks for
-// thousands of addresses evicts only its own.
+// A program may name any address. The user with the most entries loses its oldest ones, so a user that asks
+// for thousands of addresses evicts only its own.
 void PeerBook::make_room(Instant now, std::uint32_t account) {
   if (peers_.size() < kPeersMax) return;
   std::erase_if(peers_, [&](const auto& item) { return item.second.peer.known && now >= item.second.until; });

@@ -35,8 +35,8 @@ class PeerBook {
     std::uint32_t features = 0;  // 0: a stranger
     std::uint64_t epoch = 0;
   };
-  // Returns the known state, and sends a question if nothing is known. `account` is the user that asks: if the book is
-  // full, the user with the most entries loses its oldest.
+  // Returns the known state, and sends a question if nothing is known. `account` is the user that asks: if
+  // the book is full, the user with the most entries loses its oldest.
   Peer look_up(const wire::Gid& local, const wire::Gid& remote, std::uint32_t interface_index, Instant now,
                std::uint32_t account = 0);
   // Handles a question or an answer of another host. Returns its address if it is newly known.

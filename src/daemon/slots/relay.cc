@@ -15,8 +15,8 @@
 namespace rrdma::daemon {
 namespace {
 
-// Bytes that the kernel keeps for programs that do not read, for one slot and for all. They are charged to the
-// daemon, so the sum is a fraction of the unit's limit (packaging/systemd).
+// Bytes that the kernel keeps for programs that do not read, for one slot and for all. They are charged to
+// the daemon, so the sum is a fraction of the unit's limit (packaging/systemd).
 constexpr int kUnreadOctetsOfSlot = 4 * 1024 * 1024;
 constexpr std::uint64_t kUnreadOctetsOfAll = 128 * 1024 * 1024;
 constexpr std::size_t kReadySocketsInOneTurn = 16;

@@ -215,7 +215,8 @@ IpSockets Slots::clean(Slot slot, int receive_buffer) {
 
 namespace {
 
-// Whether the process exists and is not about to end: it may have closed its connection, or executed another program.
+// Whether the process exists and is not about to end: it may have closed its connection, or executed another
+// program.
 bool is_running(pid_t pid) {
   constexpr unsigned long kExiting = 0x4;  // PF_EXITING; the kernel sets it before it closes descriptors
   constexpr int kFlagsField = 9;

@@ -8,8 +8,8 @@
 
 namespace rrdma::host {
 
-// The entry to use for a destination: of its address family, IPv4 first if the destination is zero. Null if the table
-// is empty.
+// The entry to use for a destination: of its address family, IPv4 first if the destination is zero. Null if
+// the table is empty.
 [[nodiscard]] const GidEntry* choose_gid(std::span<const GidEntry> gids, const wire::Gid& destination);
 
 // "use 1 (10.9.0.1)", or "the device has no GID: give its interface an address".

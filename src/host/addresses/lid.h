@@ -1,6 +1,6 @@
-// LIDs, for programs that were written for InfiniBand and do not use GIDs (RRDMA_LID=1, docs/adr/0009). RoCE has no
-// LIDs, so they are derived. The LID of a port is the lower half of its interface's first IPv4 address. A LID names
-// the neighbour whose address has the same upper half.
+// LIDs, for programs that were written for InfiniBand and do not use GIDs (RRDMA_LID=1, docs/adr/0009). RoCE
+// has no LIDs, so they are derived. The LID of a port is the lower half of its interface's first IPv4
+// address. A LID names the neighbour whose address has the same upper half.
 //
 //   10.77.0.2/24  has LID 0x0002;  from there LID 0x0007 leads to 10.77.0.7, LID 0x0107 leads nowhere
 //

@@ -17,7 +17,8 @@
 namespace rrdma::host {
 namespace {
 
-// Reading the whole map of a large program takes as long as registering some of its memory; skip it for small pieces.
+// Reading the whole map of a large program takes as long as registering some of its memory; skip it for small
+// pieces.
 constexpr std::size_t kWorthReadingAll = 64 * 1024;
 
 // Declared in <linux/fs.h> since Linux 6.11.

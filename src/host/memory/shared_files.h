@@ -1,7 +1,7 @@
-// SharedFiles: the files behind memory that the program already shares (memfd_create, shm_open, hugetlbfs). The
-// memory is mapped MAP_SHARED and the file is open in this process, so another process of this host can map the same
-// pages. Anonymous and private memory has no such file. A shared mapping whose descriptors are all closed has none
-// within reach.
+// SharedFiles: the files behind memory that the program already shares (memfd_create, shm_open, hugetlbfs).
+// The memory is mapped MAP_SHARED and the file is open in this process, so another process of this host can
+// map the same pages. Anonymous and private memory has no such file. A shared mapping whose descriptors are
+// all closed has none within reach.
 //
 // Threads: one at a time.
 #pragma once

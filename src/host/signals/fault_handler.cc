@@ -15,8 +15,8 @@
 namespace rrdma::host {
 namespace {
 
-// The program's own action. Signal handlers read it, and sigaction() writes it, possibly inside a handler. It uses no
-// lock, but a ring whose slots are reused only after many more writes.
+// The program's own action. Signal handlers read it, and sigaction() writes it, possibly inside a handler. It
+// uses no lock, but a ring whose slots are reused only after many more writes.
 class ProgramAction {
  public:
   [[nodiscard]] struct sigaction read() const { return *latest_.load(std::memory_order_acquire); }
@@ -43,8 +43,8 @@ bool is_fault(int signal, const siginfo_t& info) {
   return info.si_code > 0 && !(signal == SIGBUS && info.si_code == BUS_MCEERR_AO);
 }
 
-// Restores the kernel's default action. A fault triggers it on return, because the instruction runs again; a signal
-// that was sent is sent again.
+// Restores the kernel's default action. A fault triggers it on return, because the instruction runs again; a
+// signal that was sent is sent again.
 void end_by_default(int signal, siginfo_t& info) {
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
@@ -90,7 +90,8 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 void install(int signal) {
   struct sigaction action {};
   action.sa_sigaction = on_fault;
-  // The handler exits by a jump, so the signal must not stay blocked. Use the alternate stack if the program has one.
+  // The handler exits by a jump, so the signal must not stay blocked. Use the alternate stack if the program
+  // has one.
   action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   struct sigaction previous {};

@@ -1,5 +1,5 @@
-// Texts that programs wrote about themselves into a capture: the program behind each queue pair, and the sentences of
-// `rrdma explain` about failed requests.
+// Texts that programs wrote about themselves into a capture: the program behind each queue pair, and the
+// sentences of `rrdma explain` about failed requests.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@
 
 namespace rrdma::tools {
 
-// "QP 0x000011 belongs to rping, process 12": the queue pair and the program. Empty if the comment is another.
+// "QP 0x000011 belongs to rping, process 12": the queue pair and the program. Empty if the comment is
+// another.
 [[nodiscard]] std::optional<std::pair<std::uint32_t, std::string>> owner_in(std::string_view comment);
 
 struct CaptureExplanation {

@@ -1,6 +1,6 @@
-// The cost of losses: for each packet that was lost, the packet that repaired it, the reason why its sender repeated
-// it, and the number of messages that waited meanwhile. A responder delivers in order, so everything that was sent
-// behind a loss waits.
+// The cost of losses: for each packet that was lost, the packet that repaired it, the reason why its sender
+// repeated it, and the number of messages that waited meanwhile. A responder delivers in order, so everything
+// that was sent behind a loss waits.
 #include <algorithm>
 #include <unordered_map>
 
@@ -11,8 +11,8 @@ namespace {
 
 using wire::Psn;
 
-// A sender that repeats after silence of less than this has probed: acknowledgement time-outs are longer (4.096 us
-// times a power of two, 8 ms and more in practice), and the tail probe takes a few round trips.
+// A sender that repeats after silence of less than this has probed: acknowledgement time-outs are longer
+// (4.096 us times a power of two, 8 ms and more in practice), and the tail probe takes a few round trips.
 constexpr double kTimeoutNsMin = 4e6;
 
 struct Loss {

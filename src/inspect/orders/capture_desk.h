@@ -1,5 +1,6 @@
-// Captures that the live page orders (`rrdma inspect --allow-faults`): a few seconds of one program's packets, shown as
-// a report of its own. `rrdma capture` writes the packets; the files are removed with the desk.
+// Captures that the live page orders (`rrdma inspect --allow-faults`): a few seconds of one program's
+// packets, shown as a report of its own. `rrdma capture` writes the packets; the files are removed with the
+// desk.
 #pragma once
 
 #include <sys/types.h>

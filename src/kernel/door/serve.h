@@ -1,5 +1,5 @@
-// serve(): the whole of `rrdmad --kernel`. Serves one device of rrdma.ko with the NIC of this process, until the device
-// goes or the process is told to end.
+// serve(): the whole of `rrdmad --kernel`. Serves one device of rrdma.ko with the NIC of this process, until
+// the device goes or the process is told to end.
 #pragma once
 
 #include <string>

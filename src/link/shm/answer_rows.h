@@ -1,8 +1,8 @@
-// AnswerRows: the answer rows of a channel (layout.h), as one side uses them: its own rows, one for each QP that is
-// connected through the channel, and those of the peer, which it reads when the peer is gone.
+// AnswerRows: the answer rows of a channel (layout.h), as one side uses them: its own rows, one for each QP
+// that is connected through the channel, and those of the peer, which it reads when the peer is gone.
 //
-// The peer may write anything into either table. So the allocation of the own rows is kept here. An answer read from
-// the peer's rows is trusted like an ACK packet from the peer.
+// The peer may write anything into either table. So the allocation of the own rows is kept here. An answer
+// read from the peer's rows is trusted like an ACK packet from the peer.
 #pragma once
 
 #include <atomic>

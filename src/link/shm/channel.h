@@ -1,10 +1,10 @@
-// ShmChannel: the two rings between two processes of one user on one host, and the socket by which they wake each
-// other. One side creates it and passes two descriptors to the other through the daemon.
+// ShmChannel: the two rings between two processes of one user on one host, and the socket by which they wake
+// each other. One side creates it and passes two descriptors to the other through the daemon.
 //
-// The memory is a memfd that can neither shrink nor grow, so the peer cannot remove pages that we use. The doorbell
-// is a SEQPACKET socket pair, not an eventfd. The peer shares every file status flag of a descriptor that it
-// received: it could clear O_NONBLOCK of an eventfd, fill it, and block us in write(). A socket also hangs up when
-// the peer dies.
+// The memory is a memfd that can neither shrink nor grow, so the peer cannot remove pages that we use. The
+// doorbell is a SEQPACKET socket pair, not an eventfd. The peer shares every file status flag of a descriptor
+// that it received: it could clear O_NONBLOCK of an eventfd, fill it, and block us in write(). A socket also
+// hangs up when the peer dies.
 #pragma once
 
 #include <cstddef>

@@ -28,8 +28,9 @@ ssize_t move_octets(bool writes, pid_t pid, std::span<const iovec> local, std::s
                    remote.data(), remote.size(), 0UL);
 }
 
-// Number of bytes at the end of [at, at + length) to be written last. It is the whole last aligned word if the kernel
-// copies it with one store. Otherwise it is only the last byte, because we do not control the order of several.
+// Number of bytes at the end of [at, at + length) to be written last. It is the whole last aligned word if
+// the kernel copies it with one store. Otherwise it is only the last byte, because we do not control the
+// order of several.
 std::size_t tail_octets(std::uint64_t at, std::size_t length) {
   const std::size_t tail = std::min<std::size_t>(length, ((at + length - 1) & 7) + 1);
   return (tail & (tail - 1)) == 0 ? tail : 1;
@@ -124,8 +125,8 @@ Result<DirectPeer, ShmError> DirectPeer::open(const OwnedFd& table, pid_t pid,
   return peer;
 }
 
-// A pid can be reused by another process. The doorbell's hang-up usually reports this early; this check makes it
-// certain, once a second during traffic. No system cycles through its pids faster.
+// A pid can be reused by another process. The doorbell's hang-up usually reports this early; this check makes
+// it certain, once a second during traffic. No system cycles through its pids faster.
 bool DirectPeer::is_the_same_process() {
   const std::int64_t now = coarse_seconds();
   if (now == verified_s_) return true;

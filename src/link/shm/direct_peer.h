@@ -1,12 +1,12 @@
-// DirectPeer: the initiator's side of direct access to one other process. It looks up key and QP in the target's
-// table and moves the bytes with process_vm_writev / process_vm_readv. The kernel checks permission (same user,
-// ptrace access). Memory that lies in a file is mapped here and copied without the kernel. Memory that no CPU can touch
-// is copied by its kind (far_regions.h). In any doubt it refuses:
-// packets carry the request, and the target's QP finds the right error.
+// DirectPeer: the initiator's side of direct access to one other process. It looks up key and QP in the
+// target's table and moves the bytes with process_vm_writev / process_vm_readv. The kernel checks permission
+// (same user, ptrace access). Memory that lies in a file is mapped here and copied without the kernel. Memory
+// that no CPU can touch is copied by its kind (far_regions.h). In any doubt it refuses: packets carry the
+// request, and the target's QP finds the right error.
 //
-// Programs spin on the last byte of a WRITE, so it has a remote vector of its own, which the kernel fills after the
-// others. Long copies go in pieces, and the rows are checked again before each. So the owner that retires a row waits
-// for one piece at most.
+// Programs spin on the last byte of a WRITE, so it has a remote vector of its own, which the kernel fills
+// after the others. Long copies go in pieces, and the rows are checked again before each. So the owner that
+// retires a row waits for one piece at most.
 //
 // Threads: one at a time (the owner of the lane).
 #pragma once
@@ -38,8 +38,8 @@ enum class DirectOutcome : std::uint8_t {
   kRefused,    // the kernel forbids access; permanent
 };
 
-// The message by which a process enables direct access. The nonce lies in its own memory: a peer that can read it
-// there has found the right process.
+// The message by which a process enables direct access. The nonce lies in its own memory: a peer that can
+// read it there has found the right process.
 struct DirectIntroduction {
   static constexpr std::size_t kNonceOctets = 16;
   std::uint64_t nonce_address = 0;
@@ -50,8 +50,8 @@ struct DirectIntroduction {
 
 class DirectPeer {
  public:
-  // `pid` as reported by the kernel (SCM_CREDENTIALS, SO_PEERCRED); 0 if it has none in this namespace. The target
-  // reads `in_use` before it releases memory.
+  // `pid` as reported by the kernel (SCM_CREDENTIALS, SO_PEERCRED); 0 if it has none in this namespace. The
+  // target reads `in_use` before it releases memory.
   [[nodiscard]] static Result<DirectPeer, ShmError> open(const OwnedFd& table, pid_t pid,
                                                          const DirectIntroduction& introduction,
                                                          std::atomic<std::uint64_t>& in_use,

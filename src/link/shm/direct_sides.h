@@ -1,4 +1,5 @@
-// For tests: two unprivileged processes (user nobody, if the tests run as root) with direct access to one another.
+// For tests: two unprivileged processes (user nobody, if the tests run as root) with direct access to one
+// another.
 #pragma once
 
 #include <gtest/gtest.h>

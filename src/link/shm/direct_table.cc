@@ -32,7 +32,8 @@ std::uint64_t pack(std::uint32_t low, std::uint32_t high) {
 std::uint32_t low(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
 std::uint32_t high(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32); }
 
-// Both are random, except the upper byte of QPNs, which all QPNs of a process share, and the low byte of a key.
+// Both are random, except the upper byte of QPNs, which all QPNs of a process share, and the low byte of a
+// key.
 std::size_t hash_of(wire::RKey rkey) { return rkey.value >> 8; }
 std::size_t hash_of(wire::Qpn qpn) { return qpn.value; }
 

@@ -1,16 +1,16 @@
-// DirectTable: the accesses to its memory that a process grants its peers. It lies in a memfd that only its owner can
-// write. Peers map it and look up keys and QPs before every direct operation.
+// DirectTable: the accesses to its memory that a process grants its peers. It lies in a memfd that only its
+// owner can write. Peers map it and look up keys and QPs before every direct operation.
 //
 //   table = TableHeader, (page) key rows[kDirectRows], qp rows[kDirectRows]
-//   row   = sequence, 7 words. published: sequence even and not 0. A row is found within kDirectProbes
-//           rows from its hash in one of the tiers, or it is not in the table: then packets carry the request.
+//   row   = sequence, 7 words. published: sequence even and not 0. A row lies within kDirectProbes rows from
+//           its hash in one of the tiers. Packets carry the request if there is no row.
 //
-// Names are random, so rows spread over their tier. The first tiers are small, so a table of few rows touches few
-// pages.
+// Names are random, so rows spread over their tier. The first tiers are small, so a table of few rows touches
+// few pages.
 //
-// Synchronisation: a peer sets "in use" (in the channel, see layout.h), passes a full barrier and reads the rows. The
-// owner unpublishes a row, passes a full barrier and reads "in use". So one of them sees the other, and an owner that
-// retires a row waits for every peer that may have seen it.
+// Synchronisation: a peer sets "in use" (in the channel, see layout.h), passes a full barrier and reads the
+// rows. The owner unpublishes a row, passes a full barrier and reads "in use". So one of them sees the other,
+// and an owner that retires a row waits for every peer that may have seen it.
 //
 // Threads: one writer (the owner of the lane), any number of readers in other processes.
 #pragma once

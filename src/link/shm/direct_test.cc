@@ -1,5 +1,5 @@
-// Direct access between two unprivileged processes (user nobody, if the tests run as root): correct bytes, refusals
-// that leave the request to packets, the last byte last, and release of memory during a write.
+// Direct access between two unprivileged processes (user nobody, if the tests run as root): correct bytes,
+// refusals that leave the request to packets, the last byte last, and release of memory during a write.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>

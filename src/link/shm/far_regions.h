@@ -1,6 +1,7 @@
-// FarRegions: regions of another process that lie in memory no CPU can touch (DirectKey::far), opened here. A region
-// is opened on first use, and closed when its row in the table is no longer valid, when another region needs its slot,
-// or when the peer is gone. As in mapped_regions.h, the bounds belong to the opened region, not to the row.
+// FarRegions: regions of another process that lie in memory no CPU can touch (DirectKey::far), opened here. A
+// region is opened on first use, and closed when its row in the table is no longer valid, when another region
+// needs its slot, or when the peer is gone. As in mapped_regions.h, the bounds belong to the opened region,
+// not to the row.
 #pragma once
 
 #include <sys/types.h>
@@ -23,8 +24,8 @@ class FarRegions {
     objects::FarMapping* mapping = nullptr;  // null: cannot be reached
     std::uint64_t at = 0;
   };
-  // Calls `is_the_same` after the region was opened, to check that the process is still the owner of the table.
-  // REQUIRES: key.value.far.
+  // Calls `is_the_same` after the region was opened, to check that the process is still the owner of the
+  // table. REQUIRES: key.value.far.
   template <typename Same>
   [[nodiscard]] Place find(const Found<DirectKey>& key, std::uint64_t address, std::uint64_t length,
                            Same is_the_same) {

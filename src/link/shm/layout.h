@@ -2,13 +2,13 @@
 //
 //   channel   = ChannelHeader, DirectionControl[2], AnswerRow[2][kAnswerRows], (page) ring[0], (page) ring[1]
 //   ring      = records, each on a multiple of kUnitOctets, never across the end of the ring
-//   record    = RecordHead, [PeerRoute], transport headers, [AckRecord], payload   (or a skip: RecordHead alone)
+//   record    = RecordHead, [PeerRoute], transport headers, [AckRecord], payload   (a skip: RecordHead alone)
 //
 // A position counts bytes since the channel was created; its low bits are the offset in the ring. A record at
-// position p is present when its `ready` word equals nonce + p / kUnitOctets. No stale record can hold that word, and
-// stale payload holds it with probability 2^-64. So a small frame costs one cache line, and neither side writes an
-// index that the other polls. A skip sends the reader to the start of the next lap. `consumed` only limits the
-// writer.
+// position p is present when its `ready` word equals nonce + p / kUnitOctets. No stale record can hold that
+// word, and stale payload holds it with probability 2^-64. So a small frame costs one cache line, and neither
+// side writes an index that the other polls. A skip sends the reader to the start of the next lap. `consumed`
+// only limits the writer.
 //
 // Direction 0 carries frames of the process that created the channel, direction 1 those of the other.
 #pragma once
@@ -54,8 +54,8 @@ static_assert(sizeof(DirectionControl) == 512);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
               std::atomic<std::uint32_t>::is_always_lock_free);
 
-// The last answer of a QP, of the side that writes it; the other side reads it when this one is gone. A row stays
-// readable after its QP is destroyed, until another QP takes it.
+// The last answer of a QP, of the side that writes it; the other side reads it when this one is gone. A row
+// stays readable after its QP is destroyed, until another QP takes it.
 struct AnswerRow {
   std::atomic<std::uint32_t> qpn;  // 0: none yet
   std::uint32_t reserved;
@@ -81,8 +81,8 @@ enum RecordFlag : std::uint8_t {
 };
 inline constexpr std::uint8_t kRecordFlags = kRecordSkip | kRecordRoute | kRecordCorrupted | kRecordAck;
 
-// An acknowledgement that the record carries along, for the QP that its request is for. A reply needs one record
-// instead of two.
+// An acknowledgement that the record carries along, for the QP that its request is for. A reply needs one
+// record instead of two.
 struct AckRecord {
   std::uint32_t psn;
   std::uint32_t aeth;  // syndrome and MSN, as in the header
@@ -101,8 +101,8 @@ struct PeerRoute {
 };
 static_assert(sizeof(PeerRoute) == 40);
 
-// Offset of the payload in a record; `header_octets` includes an AckRecord. Small payloads share the cache line of
-// the headers. Large ones start on a line of their own, so that copies are aligned on both sides.
+// Offset of the payload in a record; `header_octets` includes an AckRecord. Small payloads share the cache
+// line of the headers. Large ones start on a line of their own, so that copies are aligned on both sides.
 constexpr std::size_t payload_offset(bool has_route, std::size_t header_octets, std::size_t payload_octets) {
   const std::size_t end = sizeof(RecordHead) + (has_route ? sizeof(PeerRoute) : 0) + header_octets;
   return payload_octets > 2 * kUnitOctets ? (end + kUnitOctets - 1) & ~(kUnitOctets - 1) : end;
@@ -113,7 +113,8 @@ constexpr std::size_t record_octets(bool has_route, std::size_t header_octets, s
 }
 inline constexpr std::size_t kRecordOctetsMax =
     record_octets(true, wire::kHeaderOctetsMax + sizeof(AckRecord), kShmTrainOctetsMax);
-// The reader notifies a sleeping writer at least once for each quarter of the ring. The remainder must hold a frame.
+// The reader notifies a sleeping writer at least once for each quarter of the ring. The remainder must hold a
+// frame.
 static_assert(kRecordOctetsMax <= kRingOctetsMin / 2);
 
 constexpr std::size_t controls_offset() { return sizeof(ChannelHeader); }

@@ -11,7 +11,8 @@
 namespace rrdma::link {
 namespace {
 
-// Borrows the descriptor instead of reopening the file: we must not write what the other process may not write.
+// Borrows the descriptor instead of reopening the file: we must not write what the other process may not
+// write.
 OwnedFd borrow_memory_file(pid_t pid, int number) {
   const OwnedFd process = lifted(raw::pidfd_open(pid, 0));
   if (!process) return OwnedFd();

@@ -1,11 +1,12 @@
-// MappedRegions: maps memory that another process keeps in files. A region that lies in a file (DirectKey::file) is
-// mapped on first use, writable only if its rights are. It is unmapped when its row in the table is no longer valid,
-// or when another region needs its slot.
+// MappedRegions: maps memory that another process keeps in files. A region that lies in a file
+// (DirectKey::file) is mapped on first use, writable only if its rights are. It is unmapped when its row in
+// the table is no longer valid, or when another region needs its slot.
 //
-// The other process may be hostile, although it belongs to our user. Its file is used only if it is a regular file in
-// memory, and with the access mode of its descriptor. Every access runs under the fault guard, because the other
-// process can truncate the file. It can also change a row without changing the row's sequence. The first address and
-// the length therefore belong to the mapping, and every access is checked against them, not against the row.
+// The other process may be hostile, although it belongs to our user. Its file is used only if it is a regular
+// file in memory, and with the access mode of its descriptor. Every access runs under the fault guard,
+// because the other process can truncate the file. It can also change a row without changing the row's
+// sequence. The first address and the length therefore belong to the mapping, and every access is checked
+// against them, not against the row.
 #pragma once
 
 #include <sys/types.h>
@@ -25,8 +26,9 @@ class MappedRegions {
   MappedRegions& operator=(MappedRegions&&) = delete;
   ~MappedRegions();
 
-  // The local address of these bytes of the region. Null if they are in no file, or outside of what could be mapped.
-  // Calls `is_the_same` after the file was borrowed, to check that the process is still the owner of the table.
+  // The local address of these bytes of the region. Null if they are in no file, or outside of what could be
+  // mapped. Calls `is_the_same` after the file was borrowed, to check that the process is still the owner of
+  // the table.
   template <typename Same>
   [[nodiscard]] std::uint8_t* find(const Found<DirectKey>& key, std::uint64_t address, std::uint64_t length,
                                    Same is_the_same) {

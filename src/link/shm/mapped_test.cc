@@ -1,4 +1,5 @@
-// Direct access to memory in a file: the initiator maps it, and the results equal those of a copy by the kernel.
+// Direct access to memory in a file: the initiator maps it, and the results equal those of a copy by the
+// kernel.
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -214,7 +215,8 @@ TEST(Mapped, AFileThatWasCutIsAFaultAndLeftToPackets) {
       });
 }
 
-// The start of the first mapping of this process whose line in /proc/self/maps has both words; null if there is none.
+// The start of the first mapping of this process whose line in /proc/self/maps has both words; null if there
+// is none.
 std::uint8_t* mapping_of(const char* rights, const char* name) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
@@ -237,7 +239,8 @@ bool lengthen_row(wire::RKey rkey, std::uint64_t length) {
   return false;
 }
 
-// A hostile target makes a region longer after it was mapped. The initiator's own memory lies behind the mapping.
+// A hostile target makes a region longer after it was mapped. The initiator's own memory lies behind the
+// mapping.
 TEST(Mapped, ARowThatChangesBehindItsSequenceReachesNothingOfTheInitiators) {
   static constexpr wire::RKey kOther{0x400};
   run_two(
@@ -281,8 +284,8 @@ TEST(Mapped, ARowThatChangesBehindItsSequenceReachesNothingOfTheInitiators) {
       });
 }
 
-// Not a file, too short, not in memory, or not writable by the target itself: the kernel copies, as for any other
-// memory.
+// Not a file, too short, not in memory, or not writable by the target itself: the kernel copies, as for any
+// other memory.
 TEST(Mapped, WhatCannotBeMappedIsCopiedByTheKernel) {
   run_two(
       [](DirectSide& side, Board& board) {

@@ -49,8 +49,8 @@ void RingWriter::publish(std::uint8_t* record, RecordHead head) {
   __atomic_store_n(reinterpret_cast<std::uint64_t*>(record), nonce_ + head_ / kUnitOctets, __ATOMIC_RELEASE);
 }
 
-// Turns back to the start of the ring if the record does not fit before the end. Also turns back if the record would
-// raise the soft limit although the start has room for it, and for the largest record after it.
+// Turns back to the start of the ring if the record does not fit before the end. Also turns back if the
+// record would raise the soft limit although the start has room for it, and for the largest record after it.
 void RingWriter::turn_back_if_wanted(std::size_t octets) {
   const std::size_t at = offset();
   if (at + octets <= soft_limit_) return;

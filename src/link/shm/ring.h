@@ -1,10 +1,10 @@
-// RingWriter and RingReader: the two ends of one direction of a channel. Each keeps its position in its own memory.
-// From shared memory a writer trusts only `consumed`, and a reader only what it has copied out and checked. An
-// impossible value permanently breaks the end that saw it: there is no way to find the next record, and no honest
-// peer writes one.
+// RingWriter and RingReader: the two ends of one direction of a channel. Each keeps its position in its own
+// memory. From shared memory a writer trusts only `consumed`, and a reader only what it has copied out and
+// checked. An impossible value permanently breaks the end that saw it: there is no way to find the next
+// record, and no honest peer writes one.
 //
-// The memory that a ring touches depends on its use, not on its size. The writer turns back at a soft limit while the
-// reader keeps up, and raises the limit only if it would have to wait otherwise.
+// The memory that a ring touches depends on its use, not on its size. The writer turns back at a soft limit
+// while the reader keeps up, and raises the limit only if it would have to wait otherwise.
 #pragma once
 
 #include <array>
@@ -29,8 +29,8 @@ class RingWriter {
     needed_ = record_octets(true, wire::kHeaderOctetsMax + sizeof(AckRecord), payload_octets);
     return fits(needed_, free_octets()) || has_room_after_refresh();
   }
-  // Copies the frame into the ring and publishes it. Publishes nothing if a span is no longer mapped. REQUIRES:
-  // has_room() returned true for at least this payload since the last write.
+  // Copies the frame into the ring and publishes it. Publishes nothing if a span is no longer mapped.
+  // REQUIRES: has_room() returned true for at least this payload since the last write.
   WriteVerdict write(const objects::Frame& frame);
 
   [[nodiscard]] bool broken() const { return broken_; }
@@ -72,8 +72,8 @@ class RingWriter {
 
 enum class ReadVerdict : std::uint8_t { kNothing, kRecord, kBroken };
 
-// One record as the reader took it from shared memory. Head, route and headers are copies. The payload is still
-// shared and the peer may change it meanwhile, so it is read once and never validated.
+// One record as the reader took it from shared memory. Head, route and headers are copies. The payload is
+// still shared and the peer may change it meanwhile, so it is read once and never validated.
 struct RecordView {
   RecordHead head;
   std::array<std::uint8_t, wire::kHeaderOctetsMax> headers;
@@ -92,8 +92,8 @@ class RingReader {
   void release();
   // All answers to released records have been sent.
   void tell_served() { control_->served.store(position_, std::memory_order_release); }
-  // True if the writer waits for room and must be woken. Costs a barrier only once for each quarter of the ring: a
-  // writer that knows of all but the last quarter has room for any frame.
+  // True if the writer waits for room and must be woken. Costs a barrier only once for each quarter of the
+  // ring: a writer that knows of all but the last quarter has room for any frame.
   [[nodiscard]] bool writer_waits() { return position_ - told_ >= size_ / 4 && tell_writer(); }
 
   [[nodiscard]] bool broken() const { return broken_; }

@@ -130,7 +130,8 @@ std::uint32_t ShmLink::party_of(std::uint32_t peer) const {
   return port == nullptr ? 0 : port->party;
 }
 
-// If both ends made a channel at the same time, each QP writes into the channel that its own side sends through.
+// If both ends made a channel at the same time, each QP writes into the channel that its own side sends
+// through.
 std::optional<wire::LastAnswer> ShmLink::last_answer(std::uint32_t peer, wire::Qpn qpn) const {
   const std::uint32_t party = party_of(peer);
   for (const auto& port : ports_) {
@@ -243,8 +244,8 @@ bool ShmLink::served(std::uint32_t peer) const {
   return port == nullptr || port->writer.served();
 }
 
-// A thread that sleeps told its peers on arming which rings it waits for. Meanwhile the program may post, find
-// another ring full and go to sleep. The reader of that ring must be told, or it would never ring.
+// A thread that sleeps told its peers on arming which rings it waits for. Meanwhile the program may post,
+// find another ring full and go to sleep. The reader of that ring must be told, or it would never ring.
 bool ShmLink::has_room(Port& port, std::size_t payload_octets) {
   if (port.writer.has_room(payload_octets)) return true;
   if (!armed_) return false;
@@ -428,8 +429,8 @@ std::size_t ShmLink::poll_cold(Receiver& receiver, std::size_t burst_max, std::s
   return done;
 }
 
-// With many channels, checking each costs more than a frame. While the hot ones have frames, only a few cold ones are
-// checked in each poll. Returns 0 only if all were checked.
+// With many channels, checking each costs more than a frame. While the hot ones have frames, only a few cold
+// ones are checked in each poll. Returns 0 only if all were checked.
 std::size_t ShmLink::poll(Receiver& receiver, Instant, std::size_t burst_max) {
   std::size_t done = poll_hot(receiver, burst_max);
   if (ports_.size() > kHotPorts) {

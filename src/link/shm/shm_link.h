@@ -1,16 +1,17 @@
-// ShmLink: frames between processes of one host, through channels. It owns the channels and polls them. Path::peer is
-// the number that add_channel() returned; a number is never reused for another channel.
+// ShmLink: frames between processes of one host, through channels. It owns the channels and polls them.
+// Path::peer is the number that add_channel() returned; a number is never reused for another channel.
 //
-// While both sides poll there are no system calls. Before a thread sleeps, it arms the link: it sets the flag in
-// every ring and checks the rings once more. A writer checks the flag after it published. A full barrier lies between
-// the two steps on both sides, so one of them sees the other. A writer without room is woken in the same way. A
-// reader that polls without doorbells announces this, which saves the writers flag and barrier (docs/adr/0011).
+// While both sides poll there are no system calls. Before a thread sleeps, it arms the link: it sets the flag
+// in every ring and checks the rings once more. A writer checks the flag after it published. A full barrier
+// lies between the two steps on both sides, so one of them sees the other. A writer without room is woken in
+// the same way. A reader that polls without doorbells announces this, which saves the writers flag and
+// barrier (docs/adr/0011).
 //
-// The peer may write anything at any time. An invalid record costs it the frame (counted by reason) or the channel
-// (lost), and affects no other peer.
+// The peer may write anything at any time. An invalid record costs it the frame (counted by reason) or the
+// channel (lost), and affects no other peer.
 //
-// Direct access (direct_table.h, direct_peer.h) uses the same channels: the link introduces its table to every peer
-// and receives theirs.
+// Direct access (direct_table.h, direct_peer.h) uses the same channels: the link introduces its table to
+// every peer and receives theirs.
 #pragma once
 
 #include <array>
@@ -39,17 +40,19 @@ class ShmLink final : public Link, public objects::DirectAccess {
   [[nodiscard]] static Result<std::unique_ptr<ShmLink>, ShmError> create();
   ~ShmLink() override;
 
-  // Returns the number for Path::peer. `party` names the process behind it in DirectQp::peer, and is the same for
-  // several channels to one process; 0: the channel's own number. REQUIRES: not called from within poll().
+  // Returns the number for Path::peer. `party` names the process behind it in DirectQp::peer, and is the same
+  // for several channels to one process; 0: the channel's own number. REQUIRES: not called from within
+  // poll().
   [[nodiscard]] Result<std::uint32_t, ShmError> add_channel(ShmChannel channel, std::uint32_t party = 0);
   // Drops frames to this number from now on. REQUIRES: not called from within poll().
   void remove_channel(std::uint32_t peer);
   // Checks with a few loads that nothing has arrived. False if there are no channels, or too many to check.
   [[nodiscard]] bool is_quiet() const;
-  // Returns a channel whose peer hung up or broke the protocol, after its last valid frames were polled. Each is
-  // returned once; the caller then removes it.
+  // Returns a channel whose peer hung up or broke the protocol, after its last valid frames were polled. Each
+  // is returned once; the caller then removes it.
   [[nodiscard]] std::optional<std::uint32_t> poll_lost();
-  // All answers to the frames that poll() delivered are flushed: a peer may now draw conclusions from silence.
+  // All answers to the frames that poll() delivered are flushed: a peer may now draw conclusions from
+  // silence.
   void note_served() {
     if (!unserved_.empty()) tell_served();
   }
@@ -57,8 +60,8 @@ class ShmLink final : public Link, public objects::DirectAccess {
   [[nodiscard]] bool served(std::uint32_t peer) const;
   [[nodiscard]] std::size_t channel_count() const { return ports_.size(); }
 
-  // The place for the last answer of a QP that is connected through this channel; null: none. Valid until the channel
-  // is removed; after release_answer() another QP may get the place.
+  // The place for the last answer of a QP that is connected through this channel; null: none. Valid until the
+  // channel is removed; after release_answer() another QP may get the place.
   [[nodiscard]] std::atomic<std::uint64_t>* claim_answer(std::uint32_t peer, wire::Qpn qpn);
   void release_answer(std::uint32_t peer, wire::Qpn qpn);
   // The last answer of a QP of the process behind this channel. Searches all channels to that process.
@@ -66,8 +69,8 @@ class ShmLink final : public Link, public objects::DirectAccess {
   // The process behind the channel; 0: there is no such channel.
   [[nodiscard]] std::uint32_t party_of(std::uint32_t peer) const;
 
-  // Call before sleeping on fd(). True if there is nothing to poll and no room became free for a refused frame. After
-  // false, or after the sleep, call disarm().
+  // Call before sleeping on fd(). True if there is nothing to poll and no room became free for a refused
+  // frame. After false, or after the sleep, call disarm().
   [[nodiscard]] bool arm();
   void disarm();
   // Announces that rings are polled without doorbells, until attend_no_more(), which must precede arm().
@@ -82,8 +85,8 @@ class ShmLink final : public Link, public objects::DirectAccess {
   // Grants peers an access from now on. False if packets must carry it (no free row, or not enabled).
   bool publish(const DirectKey& key);
   bool publish(const DirectQp& qp);
-  // Revokes an access. Returns when no peer uses it any more: call it before the memory or the QP is released or
-  // changed. False if a peer exceeded kRetireWait and may still use it; it has lost its channel.
+  // Revokes an access. Returns when no peer uses it any more: call it before the memory or the QP is released
+  // or changed. False if a peer exceeded kRetireWait and may still use it; it has lost its channel.
   bool retire(wire::RKey rkey);
   bool retire(wire::Qpn qpn);
   static constexpr Duration kRetireWait = seconds(2);

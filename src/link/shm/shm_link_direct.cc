@@ -73,8 +73,8 @@ bool ShmLink::publish(const DirectQp& qp) { return table_ && table_->publish(qp)
 bool ShmLink::retire(wire::RKey rkey) { return !table_ || !table_->unpublish(rkey) || wait_for_initiators(); }
 bool ShmLink::retire(wire::Qpn qpn) { return !table_ || !table_->unpublish(qpn) || wait_for_initiators(); }
 
-// Waits only once for a peer that stays in our memory or claims to: the next deregistration must not wait again. The
-// peer loses its channel, and channels that it opens later are not shown our table.
+// Waits only once for a peer that stays in our memory or claims to: the next deregistration must not wait
+// again. The peer loses its channel, and channels that it opens later are not shown our table.
 bool ShmLink::wait_for_initiators() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::int64_t until_ns = monotonic_ns() + kRetireWait.ns;

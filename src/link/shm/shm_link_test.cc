@@ -1,5 +1,5 @@
-// The link within one process: order and content over many laps, room, routes, drops by reason, arming, and corrupted
-// shared memory. For two processes see shm_process_test.cc.
+// The link within one process: order and content over many laps, room, routes, drops by reason, arming, and
+// corrupted shared memory. For two processes see shm_process_test.cc.
 #include "link/shm/shm_link.h"
 
 #include <gtest/gtest.h>
@@ -308,8 +308,8 @@ TEST(ShmLink, NobodyRingsForWhoAttends) {
   joined.b->disarm();
 }
 
-// A reader polls briefly and then sleeps, while a writer sends the next frame once the last one was taken. A frame
-// that is neither seen nor signalled would be waited for in vain.
+// A reader polls briefly and then sleeps, while a writer sends the next frame once the last one was taken. A
+// frame that is neither seen nor signalled would be waited for in vain.
 TEST(ShmLink, NoFrameIsLostBetweenAttendingAndSleeping) {
   constexpr std::uint32_t kFrames = 20'000;
   JoinedLinks joined;

@@ -1,5 +1,5 @@
-// The link between real processes: content both ways, sleeping and waking, death, and a hostile peer. Children are
-// forked, do one thing and leave through _exit; every wait is bounded.
+// The link between real processes: content both ways, sleeping and waking, death, and a hostile peer.
+// Children are forked, do one thing and leave through _exit; every wait is bounded.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -153,7 +153,8 @@ TEST(ShmProcess, AKilledPeerIsToldAsLost) {
   EXPECT_EQ(exit_code(child), 1000 + SIGKILL);
 }
 
-// The child writes noise over all memory that it was given, for as long as the honest traffic beside it lasts.
+// The child writes noise over all memory that it was given, for as long as the honest traffic beside it
+// lasts.
 TEST(ShmProcess, AHostilePeerStallsNobodyElse) {
   auto hostile = ShmChannel::create(kRingOctetsMin).value();
   auto honest = ShmChannel::create(kRingOctetsMin).value();

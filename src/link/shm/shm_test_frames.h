@@ -1,5 +1,5 @@
-// Shared by the tests of the shared-memory link: numbered frames with verifiable content, a receiver that checks
-// them, and a channel with both ends in one process.
+// Shared by the tests of the shared-memory link: numbered frames with verifiable content, a receiver that
+// checks them, and a channel with both ends in one process.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// EventHeap: the pending events in virtual time. Events of the same instant come out in the order of insertion, so a
-// run depends on its seed alone.
+// EventHeap: the pending events in virtual time. Events of the same instant come out in the order of
+// insertion, so a run depends on its seed alone.
 #pragma once
 
 #include <algorithm>

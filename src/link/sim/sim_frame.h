@@ -1,5 +1,5 @@
-// Converts an engine's frame to the bytes on a simulated cable, and back. The headers are those of a real network,
-// ICRC included; MAC addresses are derived from the host's number.
+// Converts an engine's frame to the bytes on a simulated cable, and back. The headers are those of a real
+// network, ICRC included; MAC addresses are derived from the host's number.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// SimLink: a host's end of the simulated network. It gathers frames at flush(), like a real link, so a span that is
-// freed too early shows.
+// SimLink: a host's end of the simulated network. It gathers frames at flush(), like a real link, so a span
+// that is freed too early shows.
 #include <algorithm>
 
 #include "base/assert.h"

@@ -190,8 +190,8 @@ void SimNetwork::corrupt(Flight& flight) {
   }
 }
 
-// The ICRC covers the headers before the BTH only in part (a real cable has its frame check sequence), and does not
-// cover byte 4 of the BTH.
+// The ICRC covers the headers before the BTH only in part (a real cable has its frame check sequence), and
+// does not cover byte 4 of the BTH.
 void SimNetwork::flip(Flight& flight, std::size_t bit) {
   const std::size_t ip = wire::kEthernetOctets;
   const std::size_t bth =

@@ -1,5 +1,6 @@
-// SimNetwork: a network in one process and in virtual time. Each host is connected to one switch by a cable with its
-// own properties in each direction. Real RoCE v2 frames travel on it, so the ICRC must find flipped bits.
+// SimNetwork: a network in one process and in virtual time. Each host is connected to one switch by a cable
+// with its own properties in each direction. Real RoCE v2 frames travel on it, so the ICRC must find flipped
+// bits.
 //
 //   sender ── uplink: rate, queue (full: reserve fails) ──► faults, partitions, latency ──► switch
 //   switch ── downlink: rate, queue (full: dropped; long: marked) ──► receive buffer (full: dropped) ──► poll
@@ -128,8 +129,8 @@ class SimNetwork {
   [[nodiscard]] static wire::Gid ipv4_gid(HostIndex host);
   [[nodiscard]] static wire::Gid ipv6_gid(HostIndex host);
 
-  // Sets the faults of all packets, or of those from one host to another (these replace the former). A seed in the
-  // first form restarts the network's random sequence.
+  // Sets the faults of all packets, or of those from one host to another (these replace the former). A seed
+  // in the first form restarts the network's random sequence.
   void set_faults(const FaultSpec& faults);
   void set_faults(HostIndex from, HostIndex to, const FaultSpec& faults);
   // No packet from `from` reaches `to` in [begin, end).
@@ -143,11 +144,12 @@ class SimNetwork {
   [[nodiscard]] Instant next_event() const { return events_.earliest(); }
   // Handles all events up to `now`.
   void advance(Instant now);
-  // Hosts that have something to poll, each once, in order of arrival. The caller that wakes them clears the list.
+  // Hosts that have something to poll, each once, in order of arrival. The caller that wakes them clears the
+  // list.
   std::vector<HostIndex>& arrivals() { return arrivals_; }
 
-  // Puts a packet of other traffic than RoCE into the queue to a host. Returns its arrival, or nothing if the queue
-  // is full.
+  // Puts a packet of other traffic than RoCE into the queue to a host. Returns its arrival, or nothing if the
+  // queue is full.
   std::optional<Instant> cross(HostIndex to, std::uint32_t octets, Instant now);
   // Bytes that wait for the cable to a host.
   [[nodiscard]] std::uint64_t backlog(HostIndex to, Instant now) const;

@@ -1,5 +1,5 @@
-// Envelope: what the kernel says about a datagram that arrived at a slot socket; and RelayHeader, the same as the
-// system daemon writes it in front of a datagram that it passes on.
+// Envelope: what the kernel says about a datagram that arrived at a slot socket; and RelayHeader, the same as
+// the system daemon writes it in front of a datagram that it passes on.
 //
 //   relayed datagram = RelayHeader, the datagram as it came     on a unix datagram socket, one for each slot
 //

@@ -1,10 +1,10 @@
-// FlowCache: what is known about the senders of packets: the seed of their ICRC, and how they number their IPv4
-// packets.
+// FlowCache: what is known about the senders of packets: the seed of their ICRC, and how they number their
+// IPv4 packets.
 //
-// The socket does not report the identification, which the ICRC covers. It is solved from the ICRC, which leaves 16
-// bits of check (identification_solver.h). An RRDMA sender numbers 0 .. 63: once a flow has shown this, only those
-// values are accepted, which leaves 26 bits. A flow that deviates several times in a row is taken for another sender
-// behind the same address.
+// The socket does not report the identification, which the ICRC covers. It is solved from the ICRC, which
+// leaves 16 bits of check (identification_solver.h). An RRDMA sender numbers 0 .. 63: once a flow has shown
+// this, only those values are accepted, which leaves 26 bits. A flow that deviates several times in a row is
+// taken for another sender behind the same address.
 #pragma once
 
 #include <cstddef>

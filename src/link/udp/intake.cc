@@ -62,8 +62,8 @@ void Intake::note_arrival(int descriptor) {
   }
 }
 
-// After silence, and in a ping-pong, a datagram is usually the only one, and another receive would cost a system
-// call. So receive one, unless the last poll found more or several in a row found one.
+// After silence, and in a ping-pong, a datagram is usually the only one, and another receive would cost a
+// system call. So receive one, unless the last poll found more or several in a row found one.
 std::size_t Intake::drain(Socket& socket, Receiver& receiver, std::size_t burst_max) {
   const bool flocks = socket.found >= 2 || socket.streak >= kStreak;
   if (!flocks) burst_max = std::min(burst_max, std::size_t{1});

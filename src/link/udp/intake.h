@@ -1,9 +1,9 @@
-// Intake: datagrams in, packets out. It receives from the slot sockets, splits datagrams that the kernel merged
-// (UDP_GRO), checks each ICRC, parses and delivers. Buffers are allocated once.
+// Intake: datagrams in, packets out. It receives from the slot sockets, splits datagrams that the kernel
+// merged (UDP_GRO), checks each ICRC, parses and delivers. Buffers are allocated once.
 //
-// An empty receive costs nearly as much as a full one, and a process has a socket for each family. Every poll checks
-// the socket that received last and any that received within kWarm; the others are checked once in kColdLook. Short
-// datagrams that arrive in groups are received several in a call.
+// An empty receive costs nearly as much as a full one, and a process has a socket for each family. Every poll
+// checks the socket that received last and any that received within kWarm; the others are checked once in
+// kColdLook. Short datagrams that arrive in groups are received several in a call.
 #pragma once
 
 #include <netinet/in.h>
@@ -36,8 +36,8 @@ class Intake {
  public:
   explicit Intake(UdpCounters& counters);
 
-  // Receives from this socket from now on. REQUIRES: a bound UDP socket that reports destination address, traffic
-  // class and segment size.
+  // Receives from this socket from now on. REQUIRES: a bound UDP socket that reports destination address,
+  // traffic class and segment size.
   void add_socket(OwnedFd socket);
   // Receives what a daemon passes on from this socket (envelope.h), and from no other any longer.
   void take_relay(OwnedFd socket);

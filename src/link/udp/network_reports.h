@@ -1,6 +1,6 @@
-// NetworkReports: what routers and hosts answered by ICMP to packets that we sent. The kernel keeps such answers in the
-// error queues of the sockets, and lets the next send fail once. The last answer about each destination is kept, so
-// that a request that got no acknowledgement can tell the reason.
+// NetworkReports: what routers and hosts answered by ICMP to packets that we sent. The kernel keeps such
+// answers in the error queues of the sockets, and lets the next send fail once. The last answer about each
+// destination is kept, so that a request that got no acknowledgement can tell the reason.
 #pragma once
 
 #include <array>

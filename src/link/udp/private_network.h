@@ -1,5 +1,5 @@
-// For tests and benchmarks: a private network namespace with a loopback device, created without privilege, and
-// sockets of port 4791 in it as the daemon would pass them. No packet leaves the process.
+// For tests and benchmarks: a private network namespace with a loopback device, created without privilege,
+// and sockets of port 4791 in it as the daemon would pass them. No packet leaves the process.
 #pragma once
 
 #include <net/if.h>
@@ -58,8 +58,8 @@ inline bool add_ipv6(const char* device, const wire::Gid& address, std::uint32_t
   return false;
 }
 
-// Moves the calling process, which must have one thread, into a new network namespace with 127.0.0.0/8, ::1, fd00::1
-// and fd00::2 on the loopback device. False (with errno) if the system forbids it.
+// Moves the calling process, which must have one thread, into a new network namespace with 127.0.0.0/8, ::1,
+// fd00::1 and fd00::2 on the loopback device. False (with errno) if the system forbids it.
 inline bool enter() {
   const unsigned uid = getuid();
   const unsigned gid = getgid();

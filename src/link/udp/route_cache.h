@@ -1,6 +1,7 @@
-// RouteCache: what the kernel needs to send along a path, built once and kept: the address, the control messages
-// (source address; hop limit and traffic class if not the default), the sockets of the source port and the seed of
-// the ICRC. Direct-mapped. A route in use by the current batch is not evicted before the batch is sent.
+// RouteCache: what the kernel needs to send along a path, built once and kept: the address, the control
+// messages (source address; hop limit and traffic class if not the default), the sockets of the source port
+// and the seed of the ICRC. Direct-mapped. A route in use by the current batch is not evicted before the
+// batch is sent.
 #pragma once
 
 #include <netinet/in.h>
@@ -18,7 +19,8 @@
 
 namespace rrdma::link {
 
-// sizeof(in6_pktinfo), which programs of the kernel's IPv6 headers (rdma_user_cm.h includes them) do not have.
+// sizeof(in6_pktinfo), which programs of the kernel's IPv6 headers (rdma_user_cm.h includes them) do not
+// have.
 inline constexpr std::size_t kPacketInfo6Octets = 20;
 // Source address, hop limit, traffic class; then room for the segment size.
 inline constexpr std::size_t kControlOctetsMax =

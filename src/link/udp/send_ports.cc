@@ -13,8 +13,8 @@ namespace rrdma::link {
 namespace {
 
 constexpr std::uint32_t kPortSpace = 0x10000u - wire::kSourcePortMin;
-// If thousands of programs share the ports of a host, a program with one port does not search long for more. Entropy
-// is useful, but the last ports should be left to others.
+// If thousands of programs share the ports of a host, a program with one port does not search long for more.
+// Entropy is useful, but the last ports should be left to others.
 constexpr std::uint32_t kTriesForMore = 64;
 constexpr int kReceiveBufferMin = 1;  // the kernel raises it to its minimum
 
@@ -31,8 +31,9 @@ Result<OwnedFd, SocketFailure> open_send_socket(int family, bool checksum, int b
   const int fd = socket.get();
   drop_all_received(fd);
   (void)raw::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, buffer_octets);
-  // The ICRC covers DF, so these two options are essential. Not _DO: it would trust any ICMP packet about the path,
-  // and refuse packets that the interface can send. The path MTU of a QP is the responsibility of its user.
+  // The ICRC covers DF, so these two options are essential. Not _DO: it would trust any ICMP packet about the
+  // path, and refuse packets that the interface can send. The path MTU of a QP is the responsibility of its
+  // user.
   if (family == AF_INET) {
     if (raw::setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE) < 0) {
       return Failure{SocketFailure{"forbidding fragments", errno}};

@@ -1,10 +1,10 @@
-// SendPorts: the sockets from which a process sends, for one family. Slot sockets only receive: packets sent from
-// them would carry source port 4791, without entropy for switches.
+// SendPorts: the sockets from which a process sends, for one family. Slot sockets only receive: packets sent
+// from them would carry source port 4791, without entropy for switches.
 //
-// A port is two sockets with one number. The plain one sends checksum 0 and, on IPv4, identification 0 with DF. The
-// kernel refuses segmented sends without a checksum, so those use the twin, which numbers its packets 0, 1, 2, …
-// (docs/adr/0017). A port is exclusive: it is bound alone before the twin joins, and then closed to others again.
-// Nothing is ever received on it; a filter drops packets that arrive there.
+// A port is two sockets with one number. The plain one sends checksum 0 and, on IPv4, identification 0 with
+// DF. The kernel refuses segmented sends without a checksum, so those use the twin, which numbers its packets
+// 0, 1, 2, … (docs/adr/0017). A port is exclusive: it is bound alone before the twin joins, and then closed
+// to others again. Nothing is ever received on it; a filter drops packets that arrive there.
 #pragma once
 
 #include <cstddef>

@@ -38,8 +38,8 @@ class Pieces {
   std::size_t count_;
 };
 
-// True if the payload must be copied: the program may write to memory that a peer reads, and a corruption must not
-// touch the program's memory.
+// True if the payload must be copied: the program may write to memory that a peer reads, and a corruption
+// must not touch the program's memory.
 bool may_change(const Frame& frame) {
   return frame.kind() == wire::Kind::kReadResponse || frame.corrupt_bit >= 0;
 }
@@ -144,8 +144,8 @@ bool Transmitter::joins(const Send& send, const Route& route, std::size_t frame,
          queue_[frame].frame->corrupt_bit < 0 && !(octets < send.packet_octets && leads(frame, octets));
 }
 
-// True if the frame should begin a train rather than end one. The first packet of a WRITE is longer by its RETH. It
-// goes alone rather than in a train of two, which would leave one packet less for the next train.
+// True if the frame should begin a train rather than end one. The first packet of a WRITE is longer by its
+// RETH. It goes alone rather than in a train of two, which would leave one packet less for the next train.
 bool Transmitter::leads(std::size_t frame, std::size_t octets) const {
   if (frame + 1 == queued_) return false;
   const Frame& next = *queue_[frame + 1].frame;
@@ -273,8 +273,8 @@ bool Transmitter::submit_by_uring() {
   return false;
 }
 
-// Sends runs of messages for one socket in one call. After a send without room, or a refused train, nothing more is
-// attempted: order is preserved.
+// Sends runs of messages for one socket in one call. After a send without room, or a refused train, nothing
+// more is attempted: order is preserved.
 void Transmitter::submit_by_calls() {
   std::size_t next = 0;
   while (next < send_count_) {

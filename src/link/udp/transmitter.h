@@ -1,14 +1,14 @@
-// Transmitter: frames in, datagrams out. Neighbouring frames on one route whose packets have the same length become a
-// train: one segmented send, gathered from registered memory without a copy. Other packets go alone, several in one
-// call. io_uring takes batches that span several sockets.
+// Transmitter: frames in, datagrams out. Neighbouring frames on one route whose packets have the same length
+// become a train: one segmented send, gathered from registered memory without a copy. Other packets go alone,
+// several in one call. io_uring takes batches that span several sockets.
 //
 //   batch := { send }        at most kBatchOctets; planned, then filled, then submitted to the kernel
 //   send  := frame | frame frame ...      a train: 64 packets or 65507 bytes, only the last one shorter
 //
-// Planning reads lengths only. Filling computes ICRCs and gather lists. It reads memory that the program may have
-// unmapped, under the fault guard; a frame that faults is dropped and the batch is planned again. Payload is copied
-// first if a copy is cheaper than a gather list, and for READ responses. A program may write to memory that a peer
-// reads, and the ICRC must match the bytes that are sent.
+// Planning reads lengths only. Filling computes ICRCs and gather lists. It reads memory that the program may
+// have unmapped, under the fault guard; a frame that faults is dropped and the batch is planned again.
+// Payload is copied first if a copy is cheaper than a gather list, and for READ responses. A program may
+// write to memory that a peer reads, and the ICRC must match the bytes that are sent.
 #pragma once
 
 #include <sys/socket.h>
@@ -35,8 +35,8 @@ class Transmitter {
   // Pools and counters must outlive the transmitter.
   Transmitter(const SendPorts& ipv4, const SendPorts& ipv6, const UdpConfig& config, UdpCounters& counters);
 
-  // Sends in order. Returns the frames for which the socket had no room; all others are sent, or dropped and counted.
-  // The result is valid until the next call. REQUIRES: at most kBurstFrames.
+  // Sends in order. Returns the frames for which the socket had no room; all others are sent, or dropped and
+  // counted. The result is valid until the next call. REQUIRES: at most kBurstFrames.
   [[nodiscard]] std::span<const objects::Frame* const> transmit(
       std::span<const objects::Frame* const> frames);
 
@@ -47,7 +47,8 @@ class Transmitter {
   }
   // The errno of the last dropped frame; 0: none yet.
   [[nodiscard]] int last_error() const { return last_error_; }
-  // Whether a send failed since the last call, which may have been a report of the network (network_reports.h).
+  // Whether a send failed since the last call, which may have been a report of the network
+  // (network_reports.h).
   [[nodiscard]] bool take_reported() { return std::exchange(reported_, false); }
 
  private:

@@ -119,7 +119,8 @@ bool forbid_uring() {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// Sends bursts over four source ports, with trains and single packets. Returns a process exit code: 0 is success.
+// Sends bursts over four source ports, with trains and single packets. Returns a process exit code: 0 is
+// success.
 int exchange(bool expects_uring) {
   IpSockets near;
   near.v4 = net::slot_socket(AF_INET, 1);

@@ -118,7 +118,8 @@ void UdpLink::flush(Instant now) {
   if (burst_count_ != 0) send_burst();
 }
 
-// Moves an acknowledgement behind the requests of its QP: as the shorter last packet it can be part of their train.
+// Moves an acknowledgement behind the requests of its QP: as the shorter last packet it can be part of their
+// train.
 void UdpLink::send_burst() {
   std::array<const Frame*, kBurstFrames> frames;
   for (std::size_t i = 0; i < burst_count_; ++i) {

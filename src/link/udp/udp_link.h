@@ -1,9 +1,9 @@
-// UdpLink: RoCE v2 over UDP sockets of an unprivileged user. It receives on slot sockets of port 4791 from the daemon
-// and sends from source ports of its own. It only composes parts: Transmitter builds and sends datagrams, Intake
-// receives and checks them, HeldFrames keeps frames that the kernel had no room for.
+// UdpLink: RoCE v2 over UDP sockets of an unprivileged user. It receives on slot sockets of port 4791 from
+// the daemon and sends from source ports of its own. It only composes parts: Transmitter builds and sends
+// datagrams, Intake receives and checks them, HeldFrames keeps frames that the kernel had no room for.
 //
-// Room: a burst of kBurstFrames is collected before anything is sent; a full burst is sent at once. If the socket has
-// no room, the rest of the burst is copied, and reserve() fails until it is sent.
+// Room: a burst of kBurstFrames is collected before anything is sent; a full burst is sent at once. If the
+// socket has no room, the rest of the burst is copied, and reserve() fails until it is sent.
 #pragma once
 
 #include <array>
@@ -52,21 +52,23 @@ class UdpLink final : public Link {
 
   // Descriptors for a sleeping thread: readable when poll() would find something.
   [[nodiscard]] std::span<const int> descriptors() const { return intake_.descriptors(); }
-  // The UDP source port that packets on this path really carry; 0: the path is unusable. A path whose source_port is
-  // that number keeps it.
+  // The UDP source port that packets on this path really carry; 0: the path is unusable. A path whose
+  // source_port is that number keeps it.
   [[nodiscard]] std::uint16_t source_port(const objects::Path& path) const {
     return transmitter_.source_port(path);
   }
-  // A lower bound on what the kernel queues for us, in bytes of packets of `packet_octets`. It limits what may be in
-  // flight to this process.
+  // A lower bound on what the kernel queues for us, in bytes of packets of `packet_octets`. It limits what
+  // may be in flight to this process.
   [[nodiscard]] std::size_t receive_room(std::size_t packet_octets) const;
-  // Whether trains are segmented sends, and whether io_uring takes batches: as configured, unless the kernel refused.
+  // Whether trains are segmented sends, and whether io_uring takes batches: as configured, unless the kernel
+  // refused.
   [[nodiscard]] bool segments() const { return transmitter_.segments(); }
   [[nodiscard]] bool uses_uring() const { return transmitter_.uses_uring(); }
   [[nodiscard]] const UdpCounters& tally() const { return counters_; }
   // The errno of the last frame that could not be sent; 0: none.
   [[nodiscard]] int last_error() const { return transmitter_.last_error(); }
-  // The network's answer by ICMP to packets for this address, if it is recent. Costs system calls: for failures.
+  // The network's answer by ICMP to packets for this address, if it is recent. Costs system calls: for
+  // failures.
   [[nodiscard]] std::optional<NetworkReport> report_about(const wire::Gid& destination, Instant now) {
     reports_.collect(now);
     return reports_.about(destination, now);

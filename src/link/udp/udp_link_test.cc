@@ -1,5 +1,5 @@
-// Two UdpLinks over the loopback device of a private network namespace: the receiver of one must see exactly the
-// frames that the other committed, whatever the kernel does in between.
+// Two UdpLinks over the loopback device of a private network namespace: the receiver of one must see exactly
+// the frames that the other committed, whatever the kernel does in between.
 #include "link/udp/udp_link.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// UdpLink against the wire: a tun device whose other end is this test, so that it can inspect every IP packet that
-// leaves and forge those that arrive. Packets that leave must be correct to the last bit, identification included.
-// Captured packets of the kernel's rxe must be accepted.
+// UdpLink against the wire: a tun device whose other end is this test, so that it can inspect every IP packet
+// that leaves and forge those that arrive. Packets that leave must be correct to the last bit, identification
+// included. Captured packets of the kernel's rxe must be accepted.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/if_tun.h>

@@ -1,5 +1,5 @@
-// The memory beside a refused access: which region the key names or lies nearest to the address, and by how much the
-// access misses it. Fills ExplainFacts and forms that part of the sentence.
+// The memory beside a refused access: which region the key names or lies nearest to the address, and by how
+// much the access misses it. Fills ExplainFacts and forms that part of the sentence.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ namespace rrdma::nic {
 void add_memory(const objects::MemoryTable& memory, const objects::ProtectionDomain& pd,
                 const transport::FailedRequest& failed, host::ExplainFacts& facts);
 
-// "; bytes [+65500, +65600) run 64 bytes past the end of MR 0x000012ab (65536 bytes at 0x7f0000001000)"; empty if
-// nothing is known.
+// "; bytes [+65500, +65600) run 64 bytes past the end of MR 0x000012ab (65536 bytes at 0x7f0000001000)";
+// empty if nothing is known.
 [[nodiscard]] std::string memory_text(const host::ExplainFacts& facts);
 
 // The rights as their flags: "LOCAL_WRITE | REMOTE_READ"; "none" for 0.

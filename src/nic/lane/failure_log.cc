@@ -282,7 +282,8 @@ std::optional<FailureLog::Note> FailureLog::handle_failed(const transport::Queue
 
 void FailureLog::handle_peer_gone(const transport::QueuePair& qp, const control::PeerGone& gone) {
   departures_[qp.qpn.value] = gone;
-  // Direct access to a dead process fails before the daemon tells why. After other failures its end proves nothing.
+  // Direct access to a dead process fails before the daemon tells why. After other failures its end proves
+  // nothing.
   const auto failure = first_failures_.find(qp.qpn.value);
   if (failure != first_failures_.end() &&
       failure->second.facts.cause == static_cast<std::uint8_t>(objects::Cause::kPeerGone)) {

@@ -1,6 +1,6 @@
-// FailureLog: formats requests that fail in the engine as sentences for the explain channel (host/explain.h): what
-// failed, between which QPs, which packets decided it, and what to do. It reports the first failure of each QP since
-// it was connected, and counts the requests flushed behind it.
+// FailureLog: formats requests that fail in the engine as sentences for the explain channel (host/explain.h):
+// what failed, between which QPs, which packets decided it, and what to do. It reports the first failure of
+// each QP since it was connected, and counts the requests flushed behind it.
 //
 // Threads: all calls under the lane's lock.
 #pragma once

@@ -95,8 +95,8 @@ void Lane::publish_own_windows_only() {
 
 void Lane::watch_udp() {
   for (const int fd : links_.udp()->descriptors()) sleeper_.add_link(fd);
-  // The bytes in flight to an RRDMA peer. The room of our own socket is the best estimate of the peer's; competing
-  // senders show up as losses. More than a megabyte in one flow exceeds the cache.
+  // The bytes in flight to an RRDMA peer. The room of our own socket is the best estimate of the peer's;
+  // competing senders show up as losses. More than a megabyte in one flow exceeds the cache.
   const auto room = static_cast<std::uint32_t>(links_.udp()->receive_room(4096));
   const std::uint32_t window = std::clamp(room / 4 * 3, 32u * 1024, 1024u * 1024);
   engine_.set_windows(window, std::max({room / 2, window, 64u * 1024}));

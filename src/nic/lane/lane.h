@@ -1,10 +1,11 @@
-// Lane: an engine with its lock, its links and its thread. It only connects them; each has a file of its own. Two lanes
-// share nothing that is touched for a message, so a process can have several:
+// Lane: an engine with its lock, its links and its thread. It only connects them; each has a file of its own.
+// Two lanes share nothing that is touched for a message, so a process can have several:
 //
 //   of a lane     the engine and its QPs, the lock, the links with the slot of UDP port 4791 (the top
-//                 byte of its QPNs), the channels to peers, the wake-up protocol with its thread, the publisher
-//   of a process  the daemon client, settings, devices and the interface monitor, the explain channel, the state of
-//                 forks, the page of counters (Runtime and ProcessControl)
+//                 byte of its QPNs), the channels to peers, the wake-up protocol with its thread, the
+//                 publisher
+//   of a process  the daemon client, settings, devices and the interface monitor, the explain channel, the
+//                 state of forks, the page of counters (Runtime and ProcessControl)
 //
 // nic/process/lanes.h assigns QPs to lanes and owns what all lanes of a process read (the memory table).
 #pragma once
@@ -48,8 +49,8 @@ class QpListener {
 
 class Lane final : private transport::EventSink, private Duty {
  public:
-  // Takes a slot and opens the links. The settings, the daemon client and the memory table must outlive the lane. One
-  // lane of a process publishes the number of keys in the table (`counts_memory`).
+  // Takes a slot and opens the links. The settings, the daemon client and the memory table must outlive the
+  // lane. One lane of a process publishes the number of keys in the table (`counts_memory`).
   [[nodiscard]] static Result<std::unique_ptr<Lane>, Problem> open(const Settings& settings,
                                                                    control::DaemonClient& daemon,
                                                                    LaneInterface interface,
@@ -57,8 +58,9 @@ class Lane final : private transport::EventSink, private Duty {
                                                                    bool counts_memory);
   ~Lane() override;
 
-  // Starts the thread. It also calls `handle_control` once at the start, and whenever one of these descriptors is
-  // readable, without the lock: the thread of one lane serves the whole process. EAGAIN if no thread can be started.
+  // Starts the thread. It also calls `handle_control` once at the start, and whenever one of these
+  // descriptors is readable, without the lock: the thread of one lane serves the whole process. EAGAIN if no
+  // thread can be started.
   [[nodiscard]] Result<void, Problem> start(std::span<const int> control,
                                             std::function<void()> handle_control);
   // Ends the thread.
@@ -86,13 +88,14 @@ class Lane final : private transport::EventSink, private Duty {
   void transmit_posted(const transport::QueuePair& qp, Instant now) { progress_.transmit_posted(qp, now); }
   // Receives, handles timers, sends.
   void progress() { progress_.poll(); }
-  // Sends answers that wait for the program's reply. Call it before a change that would prevent them from being sent.
+  // Sends answers that wait for the program's reply. Call it before a change that would prevent them from
+  // being sent.
   void send_held() { progress_.send_held(); }
   void publish_sums() { publisher_.publish_sums(engine_, links_.all()); }
 
-  // Ends the lane, however the program ends: sends delayed answers, publishes counters, writes captures. Answers are
-  // not delayed afterwards. False: the lock was not free in time, or the caller holds it. Peers then learn from the
-  // last answers which messages were delivered (wire/last_answer.h).
+  // Ends the lane, however the program ends: sends delayed answers, publishes counters, writes captures.
+  // Answers are not delayed afterwards. False: the lock was not free in time, or the caller holds it. Peers
+  // then learn from the last answers which messages were delivered (wire/last_answer.h).
   bool end(Duration patience);
   // May block (asks the daemon, creates a shared-memory channel). REQUIRES: the lock is not held.
   Result<objects::Path, Problem> resolve(const host::Device& device, const PathRequest& request);

@@ -1,5 +1,5 @@
-// LanesOfQueue: the lanes whose QPs report to a completion queue; nearly always one. Polling the queue makes progress
-// on these lanes only.
+// LanesOfQueue: the lanes whose QPs report to a completion queue; nearly always one. Polling the queue makes
+// progress on these lanes only.
 //
 // Threads: reads from any; it grows under the locks of all lanes and never shrinks.
 #pragma once

@@ -40,8 +40,8 @@ void Progress::transmit_posted(const transport::QueuePair& qp, Instant now) {
 
 void Progress::poll() {
   if (posts_.any()) posts_.note_call(parts_.clock.now());
-  // If nothing has arrived, most polls end after checking shared memory, because reading the clock costs more. So
-  // does asking the kernel, which an attending thread has just done.
+  // If nothing has arrived, most polls end after checking shared memory, because reading the clock costs
+  // more. So does asking the kernel, which an attending thread has just done.
   const bool quiet = (parts_.links.has_shm() ? parts_.links.is_quiet() : parts_.wakeup.attending()) &&
                      !parts_.engine.wants_transmit();
   if (!parts_.wakeup.note_poll(quiet)) return;
@@ -52,8 +52,9 @@ void Progress::poll() {
   if (posts_.counts()) posts_.note_end(parts_.clock.now());
 }
 
-// Operations that finish at once leave nothing to poll for, and a program that polls continuously keeps the thread
-// asleep. So the program publishes by itself. Beside a thread that stands by, it handles deadlines anyway.
+// Operations that finish at once leave nothing to poll for, and a program that polls continuously keeps the
+// thread asleep. So the program publishes by itself. Beside a thread that stands by, it handles deadlines
+// anyway.
 void Progress::end_call(Instant now) {
   if (!parts_.wakeup.standing_by() && parts_.wakeup.sleeps_beyond(next_deadline()))
     parts_.wakeup.note_deadline(settled_deadline());
@@ -188,8 +189,8 @@ void Progress::receive_the_rest() {
   }
 }
 
-// The process behind the channel may have ended before it acknowledged the messages that it delivered. Its answer rows
-// name them. The rows may lie in another channel to the same process.
+// The process behind the channel may have ended before it acknowledged the messages that it delivered. Its
+// answer rows name them. The rows may lie in another channel to the same process.
 void Progress::fail_qps_of(std::uint32_t channel) {
   now_ = parts_.clock.now();
   const link::ShmLink& shm = *parts_.links.shm();

@@ -1,5 +1,6 @@
-// Progress: what a lane does with CPU time: it receives, lets the engine handle timeouts, and sends. The program
-// provides the time in its calls, the lane's thread when it serves. WakeUp decides which of them, and when.
+// Progress: what a lane does with CPU time: it receives, lets the engine handle timeouts, and sends. The
+// program provides the time in its calls, the lane's thread when it serves. WakeUp decides which of them, and
+// when.
 //
 // Threads: all calls under the lane's lock.
 #pragma once
@@ -24,8 +25,8 @@
 
 namespace rrdma::nic {
 
-// The parts that it drives. All must outlive it; `peers` is null without shared memory, `direct` if packets carry
-// everything.
+// The parts that it drives. All must outlive it; `peers` is null without shared memory, `direct` if packets
+// carry everything.
 struct ProgressParts {
   transport::Engine& engine;
   LaneLinks& links;

@@ -1,7 +1,8 @@
-// Publisher: keeps a lane's part of the process page (control/process_page.h) up to date. The part holds the counters
-// of engine and links, the engine's counters for each device, and one row for each QP. The data path counts in plain
-// integers. Their increments are added to the page a few times a second, and only during activity. Rows of many QPs
-// are published in small portions, so that no call takes long. Several lanes of a process add to the same counters.
+// Publisher: keeps a lane's part of the process page (control/process_page.h) up to date. The part holds the
+// counters of engine and links, the engine's counters for each device, and one row for each QP. The data path
+// counts in plain integers. Their increments are added to the page a few times a second, and only during
+// activity. Rows of many QPs are published in small portions, so that no call takes long. Several lanes of a
+// process add to the same counters.
 //
 // Threads: all calls under the lane's lock.
 #pragma once
@@ -27,8 +28,8 @@ class Publisher {
   Publisher(control::ProcessPage& page, const objects::MemoryTable* memory);
 
   void handle_qp_changed(transport::QueuePair& qp, bool destroyed);
-  // Copies the counters if the last time was a while ago. Returns when to call again: events since then must become
-  // visible even if nothing more happens.
+  // Copies the counters if the last time was a while ago. Returns when to call again: events since then must
+  // become visible even if nothing more happens.
   Instant publish(const transport::Engine& engine, std::span<link::Link* const> links, Instant now);
   // Publishes the counters at once, whenever the last time was: the final values of a lane.
   void publish_sums(const transport::Engine& engine, std::span<link::Link* const> links);

@@ -1,14 +1,15 @@
-// Round: one look at the links of a lane. It receives, judges silence, answers, and then tells the program, in this
-// order:
+// Round: one look at the links of a lane. It receives, judges silence, answers, and then tells the program,
+// in this order:
 //
-//   packets and timers   the engine delivers messages and writes their last answers (wire/last_answer.h); a polling
-//                        program can see the messages from here on
-//   answers              written to the ring or socket, unless they wait for a polling program's reply (delayed ACK)
+//   packets and timers   the engine delivers messages and writes their last answers (wire/last_answer.h); a
+//                        polling program can see the messages from here on
+//   answers              written to the ring or socket, unless they wait for a polling program's reply
+//                        (delayed ACK)
 //   captures             written, if an event is due
 //   events               raised
 //
-// So a program may end as soon as an event wakes it: its peer has the ACK. The code is a template, so that the same
-// steps run in a process and in the model of programs that end (tests/programs/endings).
+// So a program may end as soon as an event wakes it: its peer has the ACK. The code is a template, so that
+// the same steps run in a process and in the model of programs that end (tests/programs/endings).
 //
 // Threads: under the lane's lock.
 #pragma once
@@ -50,7 +51,8 @@ struct RoundCall {
   bool ended;  // the program ends: no answer is delayed
 };
 
-// Judges silence after all arrived packets were received: this thread may have been late. Returns how many it received.
+// Judges silence after all arrived packets were received: this thread may have been late. Returns how many it
+// received.
 template <typename Links>
 std::size_t handle_timers(transport::Engine& engine, Links& links, link::Receiver& receiver, Instant now) {
   constexpr int kRoundsBeforeTimers = 64;

@@ -1,7 +1,7 @@
-// CaptureStream: sends packets to `rrdma capture`, which writes the file and enforces its limits. A socket message
-// holds whole pcapng blocks. If the tool is slower than the traffic, or stopped, the program waits briefly, once;
-// after that packets are left out and counted. The count is sent last and waits for room: a tool that ends a capture
-// reads until the socket is closed.
+// CaptureStream: sends packets to `rrdma capture`, which writes the file and enforces its limits. A socket
+// message holds whole pcapng blocks. If the tool is slower than the traffic, or stopped, the program waits
+// briefly, once; after that packets are left out and counted. The count is sent last and waits for room: a
+// tool that ends a capture reads until the socket is closed.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
-// DirectPublication: keeps the table of ShmLink up to date, through which peers on this host access our memory
-// directly, like a NIC's DMA. Every key and QP that is created, changed or removed is recorded there first. For
-// memory that lies in a file, the table names the file, and peers may map it.
+// DirectPublication: keeps the table of ShmLink up to date, through which peers on this host access our
+// memory directly, like a NIC's DMA. Every key and QP that is created, changed or removed is recorded there
+// first. For memory that lies in a file, the table names the file, and peers may map it.
 //
-// Threads: all calls under the lane's lock, or the locks of all lanes. Window events arrive from whichever lane binds
-// the window; it ignores those that are not for its own QPs.
+// Threads: all calls under the lane's lock, or the locks of all lanes. Window events arrive from whichever
+// lane binds the window; it ignores those that are not for its own QPs.
 #pragma once
 
 #include <cstdint>
@@ -33,10 +33,12 @@ class DirectPublication final : public objects::KeyListener {
   void on_window_opened(const objects::MemoryWindow& window) override;
   void on_region_closed(const objects::MemoryRegion& region) override;
   void on_window_closed(const objects::MemoryWindow& window) override;
-  // Revokes exported memory that the program has freed. True if some is left: call it again after kReviewInterval.
+  // Revokes exported memory that the program has freed. True if some is left: call it again after
+  // kReviewInterval.
   bool review_exports();
   static constexpr Duration kReviewInterval = milliseconds(20);
-  // The process has several lanes. Packets then carry operations on type 1 windows, which belong to all lanes.
+  // The process has several lanes. Packets then carry operations on type 1 windows, which belong to all
+  // lanes.
   void publish_own_windows_only(const objects::MemoryTable& memory);
 
  private:

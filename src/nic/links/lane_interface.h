@@ -6,7 +6,8 @@
 
 namespace rrdma::nic {
 
-// The interface that sockets use if an address alone is ambiguous (link-local, multicast), and its name in captures.
+// The interface that sockets use if an address alone is ambiguous (link-local, multicast), and its name in
+// captures.
 struct LaneInterface {
   std::string name;
   std::uint32_t index = 0;

@@ -1,5 +1,6 @@
-// LaneLinks: the links of a lane. It opens shared memory, the slot's sockets and the relay. It decorates them with
-// faults and captures as the settings and the daemon order, and polls them in order of their cost (LinkSwitch).
+// LaneLinks: the links of a lane. It opens shared memory, the slot's sockets and the relay. It decorates them
+// with faults and captures as the settings and the daemon order, and polls them in order of their cost
+// (LinkSwitch).
 //
 // Threads: under the lane's lock, once the lane has started.
 #pragma once
@@ -31,14 +32,14 @@ namespace rrdma::nic {
 
 class LaneLinks final : public objects::PathProbe, public Doorbells {
  public:
-  // Opens what the settings allow. If a link cannot be opened, it reports the reason and the lane works without it.
-  // The settings and the daemon client must outlive this object.
+  // Opens what the settings allow. If a link cannot be opened, it reports the reason and the lane works
+  // without it. The settings and the daemon client must outlive this object.
   LaneLinks(const Settings& settings, control::DaemonClient& daemon, control::GrantedSlot granted,
             LaneInterface interface);
   ~LaneLinks() override;
 
-  // Port 4791 belonged to another program when the process started, and is available now; or another daemon serves the
-  // slot. True if there are new descriptors to receive from.
+  // Port 4791 belonged to another program when the process started, and is available now; or another daemon
+  // serves the slot. True if there are new descriptors to receive from.
   [[nodiscard]] bool open_late(control::GrantedSlot granted);
   // Null: not available.
   [[nodiscard]] link::ShmLink* shm() { return shm_.get(); }
@@ -112,8 +113,8 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
   std::unique_ptr<link::UdpLink> udp_;
   std::unique_ptr<link::ShmLink> shm_;
   RelayLink relay_;
-  // The decorators of each link, from the inside out. Captures see the effect of faults, as the peer would, and their
-  // marks.
+  // The decorators of each link, from the inside out. Captures see the effect of faults, as the peer would,
+  // and their marks.
   std::unique_ptr<link::CaptureFile> capture_;
   std::array<link::Link*, kLinkCount> bare_{};
   std::array<std::unique_ptr<link::CaptureLink>, kLinkCount> recorders_;

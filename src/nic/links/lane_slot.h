@@ -1,5 +1,5 @@
-// LaneSlot: the slot of UDP port 4791 that a lane holds. The kernel delivers packets for the slot's QPNs to its
-// socket, so the lane numbers its QPs from that range.
+// LaneSlot: the slot of UDP port 4791 that a lane holds. The kernel delivers packets for the slot's QPNs to
+// its socket, so the lane numbers its QPs from that range.
 #pragma once
 
 #include <cerrno>

@@ -1,5 +1,5 @@
-// LinkSwitch: the sink that the engine fills. It sends each frame to the link that its path names. A frame for a link
-// that no longer exists is dropped, as a network would.
+// LinkSwitch: the sink that the engine fills. It sends each frame to the link that its path names. A frame
+// for a link that no longer exists is dropped, as a network would.
 #pragma once
 
 #include <algorithm>
@@ -36,9 +36,9 @@ class LinkSwitch final : public objects::FrameSink {
       if (link != nullptr) link->flush(now);
     }
   }
-  // Polling shared memory is a load. Polling the network is a system call that costs as much as two messages on this
-  // host. While frames arrive through shared memory, the network is polled only now and then. It is polled while it
-  // has packets, and less often the longer it has had none.
+  // Polling shared memory is a load. Polling the network is a system call that costs as much as two messages
+  // on this host. While frames arrive through shared memory, the network is polled only now and then. It is
+  // polled while it has packets, and less often the longer it has had none.
   std::size_t poll(link::Receiver& receiver, Instant now, std::size_t burst_max) {
     const std::size_t near = poll(kShmLink, receiver, now, burst_max);
     if (near != 0) last_near_ = now;

@@ -1,6 +1,6 @@
-// LiveCapture: captures packets of a running program into a file on the daemon's order (control/capture_messages.h).
-// It adds CaptureLinks around the links of the lane and removes them. LaneLinks puts the fault decorators outside of
-// them.
+// LiveCapture: captures packets of a running program into a file on the daemon's order
+// (control/capture_messages.h). It adds CaptureLinks around the links of the lane and removes them. LaneLinks
+// puts the fault decorators outside of them.
 //
 // Threads: all calls under the lane's lock, with no frame reserved.
 #pragma once
@@ -22,8 +22,8 @@ class LiveCapture {
  public:
   // REQUIRES: none is running.
   void start(OwnedFd socket, const link::CaptureConfig& config);
-  // Ends the capture. The returned stream sends its last blocks and closes the socket when it is destroyed, which may
-  // take a while. REQUIRES: links from around() are no longer in use.
+  // Ends the capture. The returned stream sends its last blocks and closes the socket when it is destroyed,
+  // which may take a while. REQUIRES: links from around() are no longer in use.
   [[nodiscard]] std::unique_ptr<CaptureStream> stop();
   // Writes everything captured so far to the file.
   void write_out() {

@@ -31,9 +31,9 @@ Result<objects::Path, Problem> addresses_of(const host::Device& device, const Pa
   path.local = gids[request.local_gid_index].gid;
   path.remote = request.remote;
   path.flow_label = request.flow_label;
-  // The kernel replaces a unicast path's hop limit by the route's on every RoCE device (ib_resolve_unicast_gid_dmac),
-  // and programs rely on it: ibv_rc_pingpong sets 1 and crosses routers. The default makes the socket take the
-  // route's.
+  // The kernel replaces a unicast path's hop limit by the route's on every RoCE device
+  // (ib_resolve_unicast_gid_dmac), and programs rely on it: ibv_rc_pingpong sets 1 and crosses routers. The
+  // default makes the socket take the route's.
   const bool chosen = request.remote.is_multicast() && request.hop_limit != 0;
   path.hop_limit = chosen ? request.hop_limit : objects::Path{}.hop_limit;
   path.traffic_class = request.traffic_class;
@@ -110,8 +110,9 @@ Result<void, Problem> Paths::choose_udp(const PathRequest& request, objects::Pat
   return {};
 }
 
-// Any program of this host with a slot is RRDMA, whichever user runs it. It uses one source port for a QP and has it
-// bound, so no other local process can send from there. Another host's daemon is asked, and more may be known later.
+// Any program of this host with a slot is RRDMA, whichever user runs it. It uses one source port for a QP and
+// has it bound, so no other local process can send from there. Another host's daemon is asked, and more may
+// be known later.
 std::uint8_t Paths::features_of(const PathRequest& request, const objects::Path& path) {
   if (path.same_host) {
     const auto owner = daemon_.look_up_slot(control::slot_of_qpn(request.remote_qpn.value));

@@ -1,7 +1,7 @@
-// Paths: chooses how to reach a peer: shared memory, UDP or the daemon. A process of this host and user that accepts
-// shared memory, as we do, is reached by shared memory. Both ends decide by the same facts, so both directions of a
-// connection use the same kind of link. Other peers are reached by UDP. Datagrams within this host go through the
-// daemon if there is no network.
+// Paths: chooses how to reach a peer: shared memory, UDP or the daemon. A process of this host and user that
+// accepts shared memory, as we do, is reached by shared memory. Both ends decide by the same facts, so both
+// directions of a connection use the same kind of link. Other peers are reached by UDP. Datagrams within this
+// host go through the daemon if there is no network.
 //
 // Threads: any, without the lane's lock, because it asks the daemon.
 #pragma once

@@ -1,6 +1,6 @@
-// RelayLink: datagrams between programs of this host without a network (another program holds port 4791). The daemon
-// forwards each to the owner of the destination's slot. It is slow, and loses datagrams that the daemon cannot take
-// at once, as UD may.
+// RelayLink: datagrams between programs of this host without a network (another program holds port 4791). The
+// daemon forwards each to the owner of the destination's slot. It is slow, and loses datagrams that the
+// daemon cannot take at once, as UD may.
 #pragma once
 
 #include <span>

@@ -57,8 +57,8 @@ std::uint32_t ShmPeers::party_of(std::uint32_t channel) const {
   return 0;
 }
 
-// A QP may be connected to another one of its own lane: then we own both ends of the channel. Another lane of the
-// same process is a peer like any other.
+// A QP may be connected to another one of its own lane: then we own both ends of the channel. Another lane of
+// the same process is a peer like any other.
 Result<ShmPeers::Channel, Problem> ShmPeers::open_self(control::Slot slot, std::uint64_t token) {
   auto pair = link::ShmChannel::create();
   if (!pair) return no_channel(pair.error());

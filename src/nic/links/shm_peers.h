@@ -1,9 +1,10 @@
-// ShmPeers: the shared-memory channels of a lane, by the slot of the peer. The side that needs a channel first
-// creates it and offers it to the other through the daemon. Frames may be written before the other side has opened
-// it. Both ends decide by the same facts (same user, both allow shm), so both directions of a connection use the same
-// kind of link.
+// ShmPeers: the shared-memory channels of a lane, by the slot of the peer. The side that needs a channel
+// first creates it and offers it to the other through the daemon. Frames may be written before the other side
+// has opened it. Both ends decide by the same facts (same user, both allow shm), so both directions of a
+// connection use the same kind of link.
 //
-// Threads: calls under the lane's lock, except open_channel(), which talks to the daemon and is called without it.
+// Threads: calls under the lane's lock, except open_channel(), which talks to the daemon and is called
+// without it.
 #pragma once
 
 #include <cstdint>

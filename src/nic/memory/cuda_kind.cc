@@ -99,8 +99,8 @@ class CudaKind::Line final : public CopyLine {
   bool broken_ = false;
 };
 
-// cuMemcpyHtoD from pageable memory otherwise returns while the data is still on its way. A copy of ours, on another
-// stream, could overtake it.
+// cuMemcpyHtoD from pageable memory otherwise returns while the data is still on its way. A copy of ours, on
+// another stream, could overtake it.
 void CudaKind::prepare(std::uint64_t address) {
   const CudaLibrary& cuda = primary_.cuda();
   if (cuda.cuPointerSetAttribute == nullptr || !primary_.retain()) return;
@@ -119,8 +119,8 @@ std::unique_ptr<objects::FarExport> CudaKind::export_memory(std::uint64_t addres
   return primary_.retain() ? export_cuda_memory(primary_, address, length) : nullptr;
 }
 
-// Atomic with respect to every other RDMA atomic in this process, as IBV_ATOMIC_HCA promises, and not with respect to
-// kernels on the device.
+// Atomic with respect to every other RDMA atomic in this process, as IBV_ATOMIC_HCA promises, and not with
+// respect to kernels on the device.
 bool CudaKind::run_atomic(AtomicCall& call) {
   if (!primary_.retain()) return false;
   const std::lock_guard lock(mutex_);

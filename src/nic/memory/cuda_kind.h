@@ -1,6 +1,6 @@
-// CudaKind: the memory of one CUDA device. Copies run on streams of our own, which wait for no other stream, with the
-// highest priority. They belong to the device's primary context. A context that was reset, or memory that was freed,
-// makes a copy fail; it is never touched.
+// CudaKind: the memory of one CUDA device. Copies run on streams of our own, which wait for no other stream,
+// with the highest priority. They belong to the device's primary context. A context that was reset, or memory
+// that was freed, makes a copy fail; it is never touched.
 #pragma once
 
 #include <memory>
@@ -22,8 +22,8 @@ class CudaKind final : public objects::MemoryKind {
                                                                   std::uint64_t length) override;
 
   [[nodiscard]] int ordinal() const { return primary_.ordinal(); }
-  // Memory that is to be registered: copies that the program makes synchronously end before the call returns, as
-  // GPUDirect RDMA asks of programs. Managed and pooled memory does not support that.
+  // Memory that is to be registered: copies that the program makes synchronously end before the call returns,
+  // as GPUDirect RDMA asks of programs. Managed and pooled memory does not support that.
   void prepare(std::uint64_t address);
 
  private:

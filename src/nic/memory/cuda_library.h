@@ -1,6 +1,6 @@
-// CudaLibrary: the functions of libcuda that the CUDA kind of memory calls. The library is never loaded from here. It
-// is found if the program has loaded it, so a program without CUDA pays nothing and the build needs nothing of CUDA.
-// The types repeat the stable ABI of the driver.
+// CudaLibrary: the functions of libcuda that the CUDA kind of memory calls. The library is never loaded from
+// here. It is found if the program has loaded it, so a program without CUDA pays nothing and the build needs
+// nothing of CUDA. The types repeat the stable ABI of the driver.
 #pragma once
 
 #include <cstddef>

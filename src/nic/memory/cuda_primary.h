@@ -1,5 +1,5 @@
-// CudaPrimary: the primary context of one CUDA device, as the program uses it. A program may reset it at any time;
-// everything that was created in it is gone then, and it counts as dead from there on.
+// CudaPrimary: the primary context of one CUDA device, as the program uses it. A program may reset it at any
+// time; everything that was created in it is gone then, and it counts as dead from there on.
 #pragma once
 
 #include <mutex>
@@ -19,8 +19,8 @@ class CudaPrimary {
   // True while the context is the one that was retained.
   [[nodiscard]] bool is_alive() const;
 
-  // Makes the context current in this thread while it lives, and allows calls that a program's stream capture would
-  // forbid: they have nothing to do with the captured streams. REQUIRES: retain() was true.
+  // Makes the context current in this thread while it lives, and allows calls that a program's stream capture
+  // would forbid: they have nothing to do with the captured streams. REQUIRES: retain() was true.
   class Current {
    public:
     explicit Current(const CudaPrimary& primary);
@@ -37,8 +37,8 @@ class CudaPrimary {
     bool exchanged_ = false;
   };
 
-  // A stream of our own, which waits for no other stream, with the highest priority; null on failure. REQUIRES: the
-  // context is current.
+  // A stream of our own, which waits for no other stream, with the highest priority; null on failure.
+  // REQUIRES: the context is current.
   [[nodiscard]] CudaStream create_stream() const;
 
  private:

@@ -1,8 +1,9 @@
-// CUDA memory between two processes of one host. cuMemAlloc memory travels as a handle of CUDA IPC, cuMemCreate memory
-// as a file descriptor that the peer borrows. Managed and pooled memory cannot be exported.
+// CUDA memory between two processes of one host. cuMemAlloc memory travels as a handle of CUDA IPC,
+// cuMemCreate memory as a file descriptor that the peer borrows. Managed and pooled memory cannot be
+// exported.
 //
-// CudaCopier copies with one call for each piece, on a stream of its own, and waits for its end. Memory of the host
-// takes part only if it is pinned: its region is pinned on first use, and until it is deregistered.
+// CudaCopier copies with one call for each piece, on a stream of its own, and waits for its end. Memory of
+// the host takes part only if it is pinned: its region is pinned on first use, and until it is deregistered.
 #pragma once
 
 #include <memory>

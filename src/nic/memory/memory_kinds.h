@@ -1,5 +1,5 @@
-// MemoryKinds: which kind of memory an address belongs to, and the kinds that the regions of this process use. A new
-// kind gets a case here and an implementation beside it.
+// MemoryKinds: which kind of memory an address belongs to, and the kinds that the regions of this process
+// use. A new kind gets a case here and an implementation beside it.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ struct MemoryOrigin {
 
 class MemoryKinds {
  public:
-  // Prepares the memory for registration. Returns the number of its kind in the table; 0 for ordinary memory, and if
-  // there are too many kinds. REQUIRES: the locks of all lanes.
+  // Prepares the memory for registration. Returns the number of its kind in the table; 0 for ordinary memory,
+  // and if there are too many kinds. REQUIRES: the locks of all lanes.
   [[nodiscard]] std::uint8_t prepare(const MemoryOrigin& origin, objects::MemoryTable& table);
 
  private:

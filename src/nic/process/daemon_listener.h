@@ -1,5 +1,5 @@
-// DaemonListener: receives daemon messages that nic/ does not handle, for the subsystem that does (the connection
-// manager).
+// DaemonListener: receives daemon messages that nic/ does not handle, for the subsystem that does (the
+// connection manager).
 #pragma once
 
 namespace rrdma::control {

@@ -65,7 +65,8 @@ Result<std::unique_ptr<Lanes>, Problem> Lanes::open(const Settings& settings, Pr
 
 Lanes::~Lanes() {
   for_each([this](Lane& lane) { control_.remove(lane); });
-  // Each lane removes its publication from the table, which no other thread may read then: end all threads first.
+  // Each lane removes its publication from the table, which no other thread may read then: end all threads
+  // first.
   for_each([](Lane& lane) { lane.stop(); });
 }
 

@@ -1,9 +1,9 @@
 // Lanes: the lanes of a process, the assignment of QPs to them, and what all of them read: the memory table.
 //
-// A QP joins the lane whose QPs already use its completion queues. For new queues it takes the lane with the fewest
-// queues. One more lane is opened if every lane has some and there are fewer lanes than cores. So a thread with
-// queues of its own contends with no other. QPs that share more than queues stay in the first lane: shared receive
-// queues, XRC, datagrams with their address handles and groups.
+// A QP joins the lane whose QPs already use its completion queues. For new queues it takes the lane with the
+// fewest queues. One more lane is opened if every lane has some and there are fewer lanes than cores. So a
+// thread with queues of its own contends with no other. QPs that share more than queues stay in the first
+// lane: shared receive queues, XRC, datagrams with their address handles and groups.
 //
 // Threads: any. Lockable: takes the locks of all lanes, for changes to what every lane reads. Lock order: the
 // roster's mutex, then the lanes in order of creation. A holder of one lane's lock takes no other lane's.
@@ -28,16 +28,18 @@ namespace rrdma::nic {
 class Lane;
 class ProcessControl;
 
-// Descriptors of the daemon client, a lane and its links (16 of them are UDP source ports), and some temporary ones.
+// Descriptors of the daemon client, a lane and its links (16 of them are UDP source ports), and some
+// temporary ones.
 inline constexpr unsigned kDescriptorsOfLane = 40;
 
-// The number of lanes that a process may have: one for each core, fewer if its descriptor limit is low. One if
-// packets are captured to a file or faults are injected from the start, which requires a single order.
+// The number of lanes that a process may have: one for each core, fewer if its descriptor limit is low. One
+// if packets are captured to a file or faults are injected from the start, which requires a single order.
 [[nodiscard]] std::size_t lanes_allowed(const Settings& settings);
 
 class Lanes {
  public:
-  // Opens the first lane, whose thread also serves `control`. The settings and the control must outlive this object.
+  // Opens the first lane, whose thread also serves `control`. The settings and the control must outlive this
+  // object.
   [[nodiscard]] static Result<std::unique_ptr<Lanes>, Problem> open(const Settings& settings,
                                                                     ProcessControl& control,
                                                                     LaneInterface interface);
@@ -60,8 +62,8 @@ class Lanes {
   };
   // Chooses its lane and records it in the queues.
   [[nodiscard]] Lane& assign(const Wish& wish);
-  // The lane with this number, if the assigned one has no QPN left. Null if there is none, or the QP may not go
-  // there.
+  // The lane with this number, if the assigned one has no QPN left. Null if there is none, or the QP may not
+  // go there.
   [[nodiscard]] Lane* assign_number(const Wish& wish, std::size_t number);
   // The queue is destroyed.
   void release(const LanesOfQueue& queue);

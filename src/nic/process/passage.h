@@ -1,6 +1,6 @@
-// Passage: makes a poller wait until every lane has left accesses that began before a revocation of memory rights.
-// Another lane may be in the middle of an access that was checked earlier. The program must not see later completions
-// before every lane has released its lock.
+// Passage: makes a poller wait until every lane has left accesses that began before a revocation of memory
+// rights. Another lane may be in the middle of an access that was checked earlier. The program must not see
+// later completions before every lane has released its lock.
 //
 // Threads: is_due() under the consumer's lock of the queue.
 #pragma once

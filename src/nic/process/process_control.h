@@ -1,7 +1,8 @@
-// ProcessControl: the parts that a process has once, however many lanes it has. These are the connection to the
-// daemon, whose events it passes to the right lane, and the monitor of the interfaces of its devices.
+// ProcessControl: the parts that a process has once, however many lanes it has. These are the connection to
+// the daemon, whose events it passes to the right lane, and the monitor of the interfaces of its devices.
 //
-// Threads: any, except handle(), which the thread of one lane calls whenever one of the descriptors is readable.
+// Threads: any, except handle(), which the thread of one lane calls whenever one of the descriptors is
+// readable.
 #pragma once
 
 #include <array>
@@ -29,7 +30,8 @@ class Lane;
 
 class ProcessControl final : private control::DaemonEvents {
  public:
-  // Connects to the daemon and starts it if necessary. `devices` is for the tools: "rrdma0 on eth0, rrdma1 on eth1".
+  // Connects to the daemon and starts it if necessary. `devices` is for the tools: "rrdma0 on eth0, rrdma1 on
+  // eth1".
   [[nodiscard]] static Result<std::unique_ptr<ProcessControl>, Problem> connect(const Settings& settings,
                                                                                 const std::string& devices);
 
@@ -39,8 +41,8 @@ class ProcessControl final : private control::DaemonEvents {
   // Keeps the device's port and GID table up to date from now on.
   void follow(std::shared_ptr<host::NetlinkDevice> device);
 
-  // Faults and captures already ordered also apply to the new lane. The lane receives its events until it is removed;
-  // remove() waits for an event in progress. REQUIRES: remove() is not called from handle().
+  // Faults and captures already ordered also apply to the new lane. The lane receives its events until it is
+  // removed; remove() waits for an event in progress. REQUIRES: remove() is not called from handle().
   void add(Lane& lane);
   void remove(Lane& lane);
 
@@ -84,7 +86,8 @@ class ProcessControl final : private control::DaemonEvents {
   std::vector<Lane*> lanes_;
   control::CaptureOrder capture_order_;   // currently in effect
   std::vector<OwnedFd> capture_channel_;  // for it
-  // Messages of the connection manager that came before the first lane: a server is called before it has a queue pair.
+  // Messages of the connection manager that came before the first lane: a server is called before it has a
+  // queue pair.
   static constexpr std::size_t kEarlyMadsMax = 256;
   std::vector<control::MadSeen> early_mads_;
   std::atomic<bool> packets_only_{false};  // by order: another program's faults must apply

@@ -1,5 +1,5 @@
-// ProcessFaults: applies fault rules in this process. It keeps the timer of rules that begin or end by the clock, and
-// translates active rules into settings of devices and lanes.
+// ProcessFaults: applies fault rules in this process. It keeps the timer of rules that begin or end by the
+// clock, and translates active rules into settings of devices and lanes.
 //
 // Threads: handle() from the thread that serves descriptors; everything else from any thread.
 #pragma once
@@ -26,8 +26,8 @@ using DeviceList = std::vector<std::shared_ptr<host::NetlinkDevice>>;
 
 class ProcessFaults final : private faults::Actor {
  public:
-  // Calls `changed` when the set of active rules changes and `injected` when a rule has injected a fault, from any
-  // thread.
+  // Calls `changed` when the set of active rules changes and `injected` when a rule has injected a fault,
+  // from any thread.
   ProcessFaults(std::function<void()> changed, faults::Table::Witness injected);
   ~ProcessFaults() override;
 

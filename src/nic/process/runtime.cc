@@ -139,9 +139,9 @@ void Runtime::publish_counters() {
   });
 }
 
-// The program may have received a message and ended: the sender needs the ACK. The thread that holds a lane's lock may
-// have just woken the program, so wait for the lock. The wait is bounded: the holder may also have been stopped
-// for good.
+// The program may have received a message and ended: the sender needs the ACK. The thread that holds a lane's
+// lock may have just woken the program, so wait for the lock. The wait is bounded: the holder may also have
+// been stopped for good.
 void Runtime::end_lanes() {
   std::unique_lock lock(state_->mutex, std::try_to_lock);
   for (Duration waited; !lock.owns_lock() && waited < kEndPatience; waited = waited + kEndNap) {
@@ -167,8 +167,8 @@ Result<std::vector<host::DeviceIdentity>, Problem> Runtime::devices() {
   for (const host::Placement& placement : *placements) {
     identities.push_back(host::identify(placement, state_->settings.device_plan));
   }
-  // No interface at all, not even lo: a constructor of another library called us before libnl's constructors ran. Do
-  // not report this to the user.
+  // No interface at all, not even lo: a constructor of another library called us before libnl's constructors
+  // ran. Do not report this to the user.
   if (identities.empty() && !interfaces->empty()) {
     host::explain(
         host::Severity::kError, "rrdma",

@@ -1,10 +1,10 @@
-// Attention: decides whether the thread of a lane polls for a moment instead of going to sleep, because the next
-// packet for a program that sleeps on events is near. A wake-up costs more than most answers take. Beside such a
-// program each message would wake two threads in sequence: this one, and then the program.
+// Attention: decides whether the thread of a lane polls for a moment instead of going to sleep, because the
+// next packet for a program that sleeps on events is near. A wake-up costs more than most answers take.
+// Beside such a program each message would wake two threads in sequence: this one, and then the program.
 //
-// It polls only if that has paid off: after packets in close succession, and as long as it keeps finding some. After
-// a failed attempt the next one comes later, with growing intervals. A stretch is never long: IdlePolls explains what
-// kernels do to others beside threads that yield.
+// It polls only if that has paid off: after packets in close succession, and as long as it keeps finding
+// some. After a failed attempt the next one comes later, with growing intervals. A stretch is never long:
+// IdlePolls explains what kernels do to others beside threads that yield.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ class Attention {
  public:
   // The longest polling for one packet.
   static constexpr Duration kSpan = microseconds(50);
-  // A yield that takes longer means that a computing thread shares the core. Sleeping is better then, because a woken
-  // thread preempts the other one.
+  // A yield that takes longer means that a computing thread shares the core. Sleeping is better then, because
+  // a woken thread preempts the other one.
   static constexpr Duration kYieldMost = microseconds(50);
 
   // The thread has served and received something, beside a program that sleeps on events.

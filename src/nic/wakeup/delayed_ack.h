@@ -1,7 +1,7 @@
-// DelayedAck: decides whether the acknowledgement of a message may wait for the program's reply and leave with it,
-// like TCP's delayed ACK. This saves one system call before the reply and one at the receiver of both. It waits only
-// if the program usually posts a request immediately after a message arrives, as both ends of a ping-pong do
-// (docs/adr/0010).
+// DelayedAck: decides whether the acknowledgement of a message may wait for the program's reply and leave
+// with it, like TCP's delayed ACK. This saves one system call before the reply and one at the receiver of
+// both. It waits only if the program usually posts a request immediately after a message arrives, as both
+// ends of a ping-pong do (docs/adr/0010).
 #pragma once
 
 #include <algorithm>

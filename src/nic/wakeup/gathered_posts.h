@@ -1,7 +1,8 @@
-// GatheredPosts: decides whether a posted request may wait for the next ones, so that they leave in one train.
-// Sending costs a system call, however little is sent. A request waits only while an answer is in flight, which will
-// wake a thread in any case. The program must also call again at once, as one that posts in a loop and then polls.
-// The wait is no longer than a train takes to fill. A poll sends everything that has gathered (docs/adr/0022).
+// GatheredPosts: decides whether a posted request may wait for the next ones, so that they leave in one
+// train. Sending costs a system call, however little is sent. A request waits only while an answer is in
+// flight, which will wake a thread in any case. The program must also call again at once, as one that posts
+// in a loop and then polls. The wait is no longer than a train takes to fill. A poll sends everything that
+// has gathered (docs/adr/0022).
 //
 // Threads: under the lane's lock.
 #pragma once

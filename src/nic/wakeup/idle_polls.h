@@ -1,14 +1,15 @@
-// IdlePolls: decides when a program that polls an empty completion queue yields its core. The peer may be a process
-// of this host that a spinning poller would keep from answering. One object for each completion queue.
+// IdlePolls: decides when a program that polls an empty completion queue yields its core. The peer may be a
+// process of this host that a spinning poller would keep from answering. One object for each completion
+// queue.
 //
-// Yielding costs least if the answer is near. It is not sufficient: some kernels let nothing else run for seconds on
-// a core whose threads only yield to one another. Linux 6.18 with its autogroups starved a starting daemon, kernel
-// threads and everything else. A program that has polled in vain for milliseconds, at once or in total, can sleep for
-// 50 us.
+// Yielding costs least if the answer is near. It is not sufficient: some kernels let nothing else run for
+// seconds on a core whose threads only yield to one another. Linux 6.18 with its autogroups starved a
+// starting daemon, kernel threads and everything else. A program that has polled in vain for milliseconds, at
+// once or in total, can sleep for 50 us.
 //
-// The duration of a yield shows what else runs on this core. If the core comes back within microseconds, the other
-// thread is probably the one that will answer. Each empty poll delays the answer, so the next ones yield at once. A
-// computing thread keeps the core for milliseconds, so yield to it as rarely as possible.
+// The duration of a yield shows what else runs on this core. If the core comes back within microseconds, the
+// other thread is probably the one that will answer. Each empty poll delays the answer, so the next ones
+// yield at once. A computing thread keeps the core for milliseconds, so yield to it as rarely as possible.
 //
 // Threads: any; two concurrent polls may be counted as one.
 #pragma once
@@ -46,8 +47,8 @@ class IdlePolls {
     const std::uint32_t most = shared ? kSharedPausesBeforeNap : kPausesBeforeNap;
     return polls < kPollsBeforeNap && pauses % most != 0 ? Pause::kYield : Pause::kNap;
   }
-  // Call after a kYield. Between login sessions a kernel may need several yields before it switches, so one without a
-  // switch means little.
+  // Call after a kYield. Between login sessions a kernel may need several yields before it switches, so one
+  // without a switch means little.
   void note_yield(Duration took) {
     const std::uint32_t left = yields_left_.load(std::memory_order_relaxed);
     if (took >= kComputes) {

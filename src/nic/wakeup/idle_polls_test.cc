@@ -60,7 +60,7 @@ TEST_F(IdlePollsTest, NapsNowAndThenAmongYieldsThatAnAnswerFollows) {
   EXPECT_EQ(naps(), 1);
 }
 
-// ---- other threads on this core
+// ---- other threads on this core ----
 
 TEST_F(IdlePollsTest, YieldsAtOnceWhereOneThatGivesTheCoreBackIsOnIt) {
   idle_.note_yield(microseconds(3));

@@ -1,11 +1,11 @@
-// LaneLock: the lock of a lane, for short and usually uncontended critical sections that are often only tried.
-// Locking is one atomic exchange, unlocking a plain store. A contender spins for about a microsecond and then sleeps
-// in the kernel. The store may be reordered after the check for sleepers, which are then not woken: they check again
-// after kSleepNs. This is rare, whereas an exchange would burden every unlock. Satisfies Lockable, so
-// std::unique_lock works.
+// LaneLock: the lock of a lane, for short and usually uncontended critical sections that are often only
+// tried. Locking is one atomic exchange, unlocking a plain store. A contender spins for about a microsecond
+// and then sleeps in the kernel. The store may be reordered after the check for sleepers, which are then not
+// woken: they check again after kSleepNs. This is rare, whereas an exchange would burden every unlock.
+// Satisfies Lockable, so std::unique_lock works.
 //
-// The word names the thread that holds the lock. A signal handler that ends the program may have interrupted that
-// thread. It must not wait for the lock then.
+// The word names the thread that holds the lock. A signal handler that ends the program may have interrupted
+// that thread. It must not wait for the lock then.
 #pragma once
 
 #include <linux/futex.h>
@@ -36,7 +36,8 @@ class LaneLock {
            state_.compare_exchange_strong(expected, caller(), std::memory_order_acquire);
   }
 
-  // For the end of the program. False: the caller itself holds the lock, or another thread held it for that long.
+  // For the end of the program. False: the caller itself holds the lock, or another thread held it for that
+  // long.
   bool lock_at_end(Duration patience) {
     if (state_.load(std::memory_order_relaxed) == caller()) return false;
     for (std::int64_t slept_ns = 0; !spin(kSpins); slept_ns += kSleepNs) {
@@ -58,10 +59,10 @@ class LaneLock {
     }
   }
 
-  // For the lane's thread beside a program that calls continuously and does the thread's work itself. The thread
-  // sleeps without asking to be woken. Otherwise each unlock would pay for a system call and a switch, in vain if the
-  // program calls again at once. Its naps become longer. If both share a core, the holder is hardly ever between two
-  // calls when the thread runs, and cannot get there while the thread spins.
+  // For the lane's thread beside a program that calls continuously and does the thread's work itself. The
+  // thread sleeps without asking to be woken. Otherwise each unlock would pay for a system call and a switch,
+  // in vain if the program calls again at once. Its naps become longer. If both share a core, the holder is
+  // hardly ever between two calls when the thread runs, and cannot get there while the thread spins.
   void lock_politely() {
     if (spin(kSpins)) return;
     napping_.store(true, std::memory_order_relaxed);
@@ -89,8 +90,8 @@ class LaneLock {
 
  private:
   static constexpr std::uint32_t kFree = 0;
-  // A number of the calling thread, never kFree. Two threads whose thread pointers are 256 GiB apart share one, which
-  // lock_at_end() alone would notice.
+  // A number of the calling thread, never kFree. Two threads whose thread pointers are 256 GiB apart share
+  // one, which lock_at_end() alone would notice.
   static std::uint32_t caller() {
     std::uintptr_t pointer = 0;
 #if defined(__x86_64__)

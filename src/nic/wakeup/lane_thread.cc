@@ -40,7 +40,8 @@ EpollSleeper::EpollSleeper()
            watch(no_links_.get(), ring_.get(), kRing, EPOLLIN);
 }
 
-// Edge-triggered: while the program drains the socket by itself, unread data must not wake the thread repeatedly.
+// Edge-triggered: while the program drains the socket by itself, unread data must not wake the thread
+// repeatedly.
 void EpollSleeper::add_link(int fd) { valid_ &= watch(everything_.get(), fd, kLink, EPOLLIN | EPOLLET); }
 
 void EpollSleeper::add_control(int fd) {
@@ -64,8 +65,8 @@ Sleeper::Woken EpollSleeper::sleep(Watch watched, Instant deadline) {
   return woken;
 }
 
-// The program has closed our descriptors in a way that cannot be hooked. Only the clock is left: requests end by
-// their timeouts, and the thread does not spin.
+// The program has closed our descriptors in a way that cannot be hooked. Only the clock is left: requests end
+// by their timeouts, and the thread does not spin.
 int EpollSleeper::nap(const timespec& timeout) {
   constexpr long kNapNs = 10'000'000;
   const timespec pause{.tv_sec = 0,

@@ -1,4 +1,5 @@
-// LaneThread: the thread of a lane, and its sleeper on epoll. WakeUp decides when it sleeps and for what it wakes.
+// LaneThread: the thread of a lane, and its sleeper on epoll. WakeUp decides when it sleeps and for what it
+// wakes.
 #pragma once
 
 #include <sys/epoll.h>
@@ -17,7 +18,8 @@ namespace rrdma::nic {
 class EpollSleeper final : public Sleeper {
  public:
   EpollSleeper();
-  // False if a descriptor could not be opened or watched (the limit of the program, or of its user's watches).
+  // False if a descriptor could not be opened or watched (the limit of the program, or of its user's
+  // watches).
   [[nodiscard]] bool valid() const { return valid_; }
 
   void add_link(int fd);

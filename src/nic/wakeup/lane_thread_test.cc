@@ -1,5 +1,5 @@
-// The thread with its epoll and the real clock: what virtual time cannot show (wakeup_test.cc shows the rest).
-// Timeouts are generous, because the machine may be busy.
+// The thread with its epoll and the real clock: what virtual time cannot show (wakeup_test.cc shows the
+// rest). Timeouts are generous, because the machine may be busy.
 #include "nic/wakeup/lane_thread.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
-// The end of a program by pthread_exit(): a process ends with its last thread, and the threads of lanes must not keep
-// it alive. After the main thread has left by pthread_exit(), a watcher thread checks for threads of the program. It
-// calls exit(0) when none is left, as the C library would. Programs whose main thread stays pay nothing.
+// The end of a program by pthread_exit(): a process ends with its last thread, and the threads of lanes must
+// not keep it alive. After the main thread has left by pthread_exit(), a watcher thread checks for threads of
+// the program. It calls exit(0) when none is left, as the C library would. Programs whose main thread stays
+// pay nothing.
 //
 // Threads: any.
 #pragma once

@@ -35,8 +35,9 @@ bool WakeUp::holds_answers(Instant now, Caller caller) const {
   return caller == Caller::kThread || standing_by() || attending() || wakes_at_ <= now + kReplyWatch;
 }
 
-// The thread sleeps until the last deadline that it saw. The caller may sleep next, too. A post or poll may bring an
-// earlier deadline (a timeout, the delay after an RNR NAK): without a kick no thread would handle it.
+// The thread sleeps until the last deadline that it saw. The caller may sleep next, too. A post or poll may
+// bring an earlier deadline (a timeout, the delay after an RNR NAK): without a kick no thread would handle
+// it.
 void WakeUp::note_deadline(Instant deadline) {
   if (!sleeps_beyond(deadline)) return;
   wakes_at_ = deadline;
@@ -89,8 +90,8 @@ bool WakeUp::turn(Duty& duty) {
   return true;
 }
 
-// Clears the flag after taking the ring and before the work that the kick asks for: a kick in between is covered by
-// that work.
+// Clears the flag after taking the ring and before the work that the kick asks for: a kick in between is
+// covered by that work.
 void WakeUp::take_kick() {
   if (kicked_.load() && sleeper_.take_ring()) kicked_.exchange(false);
 }
@@ -134,7 +135,8 @@ void WakeUp::suppress_doorbells() {
 
 // ---- attending ----
 
-// Polls until nothing has arrived for a while. Callers need not kick meanwhile: the thread serves before it sleeps.
+// Polls until nothing has arrived for a while. Callers need not kick meanwhile: the thread serves before it
+// sleeps.
 void WakeUp::attend(Duty& duty) {
   attending_.store(true);
   Instant before = sleeper_.now(), end = before + Attention::kSpan;
@@ -182,8 +184,8 @@ bool WakeUp::armed_again() {
 
 // ---- standing by ----
 
-// Whether the program polls when something arrives can only be found out by trying. One that spins on its memory
-// between polls does not, and packets are left waiting.
+// Whether the program polls when something arrives can only be found out by trying. One that spins on its
+// memory between polls does not, and packets are left waiting.
 void WakeUp::begin_stand_by() {
   stands_by_since_ = sleeper_.now();
   tick_ = kFirstTick;
@@ -203,8 +205,8 @@ void WakeUp::end_stand_by(End why) {
   not_before_ = left + pause_;
 }
 
-// While the program polls, it handles deadlines. Returning for each would cost it the wake-ups and doorbell requests
-// that standing by avoids.
+// While the program polls, it handles deadlines. Returning for each would cost it the wake-ups and doorbell
+// requests that standing by avoids.
 void WakeUp::tick(Duty& duty) {
   const Duration span = std::exchange(tick_, kTick);
   const std::uint64_t before = calls_.load(std::memory_order_relaxed);

@@ -1,10 +1,11 @@
-// WakeUp: decides which thread polls the links of a lane, and which one is woken for it. The program polls whenever
-// it posts or polls. The lane's thread polls for passive targets of READ and WRITE, for programs that sleep in a
-// completion channel, and for timers. Waking it for every packet would take the core from a program that polls by
-// itself; not waking it would leave a sleeping program waiting.
+// WakeUp: decides which thread polls the links of a lane, and which one is woken for it. The program polls
+// whenever it posts or polls. The lane's thread polls for passive targets of READ and WRITE, for programs
+// that sleep in a completion channel, and for timers. Waking it for every packet would take the core from a
+// program that polls by itself; not waking it would leave a sleeping program waiting.
 //
-// This class owns all state of this decision for one lane, and nothing else. Time is an argument or the Sleeper's,
-// the thread's work is its Duty, and peers wake it through Doorbells. So the protocol can be tested in virtual time.
+// This class owns all state of this decision for one lane, and nothing else. Time is an argument or the
+// Sleeper's, the thread's work is its Duty, and peers wake it through Doorbells. So the protocol can be
+// tested in virtual time.
 #pragma once
 
 #include <atomic>
@@ -39,7 +40,8 @@ class Sleeper {
   virtual void yield() = 0;
 };
 
-// Doorbells of links whose peers signal what they send: the rings in shared memory. Called under the lane's lock.
+// Doorbells of links whose peers signal what they send: the rings in shared memory. Called under the lane's
+// lock.
 class Doorbells {
  public:
   virtual ~Doorbells() = default;
@@ -91,17 +93,17 @@ class Duty {
 //   │ every 500 us            │  wake-ups of the lane's thread change that.
 //   └─────────────────────────┘
 //
-// Attending: after serving a program that sleeps on events and whose messages arrive in close succession, the thread
-// polls for up to 50 us before it sleeps (attention.h). It yields, polls, and yields again.
+// Attending: after serving a program that sleeps on events and whose messages arrive in close succession, the
+// thread polls for up to 50 us before it sleeps (attention.h). It yields, polls, and yields again.
 //
-// The kick: a caller that needs the thread sets `kicked_` and, if it was not set, rings. The thread takes the ring,
-// clears the flag, and then serves: a kick in between is covered by that service. These kick: a program that goes to
-// sleep while the thread would not notice arrivals (rely_on_thread), a call that brought an earlier deadline than the
-// thread's, the call that suppressed the doorbells, and stop().
+// The kick: a caller that needs the thread sets `kicked_` and, if it was not set, rings. The thread takes the
+// ring, clears the flag, and then serves: a kick in between is covered by that service. These kick: a program
+// that goes to sleep while the thread would not notice arrivals (rely_on_thread), a call that brought an
+// earlier deadline than the thread's, the call that suppressed the doorbells, and stop().
 //
-// The delayed ACK: the answer to a message may wait for the program's reply while some thread is certain to poll
-// soon. That is the lane's thread itself, a thread that stands by, or one that wakes within 100 us, as it does beside
-// a program that replies.
+// The delayed ACK: the answer to a message may wait for the program's reply while some thread is certain to
+// poll soon. That is the lane's thread itself, a thread that stands by, or one that wakes within 100 us, as
+// it does beside a program that replies.
 class WakeUp {
  public:
   WakeUp(LaneLock& lock, Sleeper& sleeper, bool one_core)
@@ -111,15 +113,15 @@ class WakeUp {
   // Call before the first turn, and only if a link has doorbells. They must outlive this object.
   void set_doorbells(Doorbells* doorbells) { doorbells_ = doorbells; }
 
-  // ---- Reports of the lane. REQUIRES: the lane's lock.
+  // ---- Reports of the lane. REQUIRES: the lane's lock. ----
   enum class Caller : std::uint8_t { kProgram, kThread };
   void note_post(Instant now) {
     note_call();
     last_call_ns_.store(now.ns, std::memory_order_relaxed);
     answers_.note_post(now);
   }
-  // The program polls. `quiet`: a few loads have shown that nothing has arrived. False: stop here, because reading
-  // the clock and asking the kernel would cost more.
+  // The program polls. `quiet`: a few loads have shown that nothing has arrived. False: stop here, because
+  // reading the clock and asking the kernel would cost more.
   [[nodiscard]] bool note_poll(bool quiet) {
     note_call();
     if (quiet && ++looks_spared_ < kLooksSpared) return false;
@@ -137,8 +139,8 @@ class WakeUp {
     last_look_ = now;
     last_call_ns_.store(now.ns, std::memory_order_relaxed);
   }
-  // True if a post must poll as well: the program has not polled for long, and the thread leaves the links to a
-  // caller.
+  // True if a post must poll as well: the program has not polled for long, and the thread leaves the links to
+  // a caller.
   [[nodiscard]] bool take_look(Instant now) {
     if (now - last_look_ < kLooksApart) [[likely]]
       return false;
@@ -156,7 +158,7 @@ class WakeUp {
   // When the lane must be called next, after a call of the program, which may sleep afterwards.
   void note_deadline(Instant deadline);
 
-  // ---- For any thread.
+  // ---- For any thread. ----
   // For a program that goes to sleep until an event: the thread takes over.
   void rely_on_thread() {
     armed_.store(true, std::memory_order_relaxed);
@@ -170,7 +172,7 @@ class WakeUp {
   // The thread polls the links continuously.
   [[nodiscard]] bool attending() const { return attending_.load(std::memory_order_relaxed); }
 
-  // ---- For the lane's thread.
+  // ---- For the lane's thread. ----
   // Serves, then sleeps once; or one tick of standing by. False if it was stopped.
   [[nodiscard]] bool turn(Duty& duty);
   // Any thread.
@@ -192,8 +194,9 @@ class WakeUp {
   static constexpr Duration kPauseMin = milliseconds(1);
   static constexpr Duration kPauseMax = seconds(1);
 
-  // A program that calls a few times and then sleeps needs the doorbell. One that continues does not, but then the
-  // thread must know that no peer will ring. One that only posts will poll, too, because its queue is finite.
+  // A program that calls a few times and then sleeps needs the doorbell. One that continues does not, but
+  // then the thread must know that no peer will ring. One that only posts will poll, too, because its queue
+  // is finite.
   void note_call() {
     calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (doorbells_requested_.load(std::memory_order_relaxed) &&

@@ -1,6 +1,6 @@
-// The wake-up protocol in virtual time. The world below is everything that WakeUp sees: a clock that jumps, a lane
-// with arriving frames and departing answers, doorbells, and a program as a script of events that run while the
-// thread sleeps. So every bound is exact, and a thread that would sleep forever is noticed.
+// The wake-up protocol in virtual time. The world below is everything that WakeUp sees: a clock that jumps, a
+// lane with arriving frames and departing answers, doorbells, and a program as a script of events that run
+// while the thread sleeps. So every bound is exact, and a thread that would sleep forever is noticed.
 #include "nic/wakeup/wakeup.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class World : public Sleeper, public Doorbells, public Duty {
     if (has_doorbells) wakeup.set_doorbells(this);
   }
 
-  // ---- time
+  // ---- time ----
   void in(Duration span, std::function<void()> event) { script_.emplace(time + span, std::move(event)); }
   // Every `period`, as long as `goes_on`.
   void every(Duration period, const bool& goes_on, const std::function<void()>& event) {
@@ -38,7 +38,7 @@ class World : public Sleeper, public Doorbells, public Duty {
     }
   }
 
-  // ---- the network
+  // ---- the network ----
   void frame_arrives() {
     ++frames;
     if (first_waits == kNever) first_waits = time;
@@ -47,7 +47,7 @@ class World : public Sleeper, public Doorbells, public Duty {
     link_readable_ = true;
   }
 
-  // ---- the program
+  // ---- the program ----
   void post() {
     const std::lock_guard held(lock);
     if (wakeup.take_look(time)) look(WakeUp::Caller::kProgram);
@@ -63,7 +63,7 @@ class World : public Sleeper, public Doorbells, public Duty {
     wakeup.note_deadline(deadline);
   }
 
-  // ---- Duty
+  // ---- Duty ----
   Served serve(std::span<const int>) override {
     ++serves;
     served = asked;
@@ -79,7 +79,7 @@ class World : public Sleeper, public Doorbells, public Duty {
     control_readable = false;
   }
 
-  // ---- Doorbells
+  // ---- Doorbells ----
   bool request() override {
     EXPECT_FALSE(announced) << "peers would not ring";
     requested = true;
@@ -89,7 +89,7 @@ class World : public Sleeper, public Doorbells, public Duty {
   void announce_polling() override { announced = true; }
   void end_polling() override { announced = false; }
 
-  // ---- Sleeper
+  // ---- Sleeper ----
   Instant now() override { return time; }
   Woken sleep(Watch watch, Instant until) override {
     at_sleep();
@@ -472,7 +472,8 @@ TEST(WakeUp, NoAnswerIsHeldWhileTheThreadSleepsForLong) {
   EXPECT_EQ(world.answered_at.size(), 20u);
 }
 
-// Once it has seen that the program replies, it wakes often enough for answers that a poll of the program holds.
+// Once it has seen that the program replies, it wakes often enough for answers that a poll of the program
+// holds.
 TEST(WakeUp, TheThreadWatchesAProgramThatReplies) {
   World world(false, false);
   bool goes_on = true;
@@ -503,8 +504,8 @@ TEST_F(ReplyingOnOneCore, NothingIsHeld) {
 
 // ---- kicks ----
 
-// A request and a kick arrive while the thread serves an earlier kick, at every possible moment. Nothing else wakes
-// it.
+// A request and a kick arrive while the thread serves an earlier kick, at every possible moment. Nothing else
+// wakes it.
 TEST(WakeUp, NoKickIsLost) {
   using Moment = std::function<void()> World::*;
   for (const Moment moment : {&World::before_take, &World::after_take, &World::at_serve, &World::at_sleep}) {

@@ -5,7 +5,8 @@
 //   sys/class/infiniband_verbs/uverbs0      -> the folder of its command file
 //   sys/devices/virtual/infiniband/rrdma0/  node_guid, fw_ver, ..., device/net/IF, ports/1/{state, gids/N,
 //                                           counters/port_xmit_data, ...}
-//   sys/devices/pci0000:80/.../0000:81:00.0/infiniband/rrdma0/ instead, for a device with a PCI address (pci_place.h)
+//   sys/devices/pci0000:80/.../0000:81:00.0/infiniband/rrdma0/ instead, for a device with a PCI address
+//   (pci_place.h)
 //   dev/infiniband/uverbs0, rdma_cm         -> /dev/null: a character device that every user may open
 #pragma once
 

@@ -1,5 +1,5 @@
-// RRDMA_EXCEPT: programs that keep to the machine's own devices although the library is loaded, for a container or
-// machine that loads it into every program (LD_PRELOAD in the image, /etc/ld.so.preload).
+// RRDMA_EXCEPT: programs that keep to the machine's own devices although the library is loaded, for a
+// container or machine that loads it into every program (LD_PRELOAD in the image, /etc/ld.so.preload).
 #pragma once
 
 #include <string_view>

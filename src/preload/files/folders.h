@@ -1,5 +1,5 @@
-// Folders of the library's own trees. std::filesystem would bring the locales and streams of the C++ library along, and
-// calls stat(), which glibc before 2.33 does not export.
+// Folders of the library's own trees. std::filesystem would bring the locales and streams of the C++ library
+// along, and calls stat(), which glibc before 2.33 does not export.
 #pragma once
 
 #include <string>

@@ -224,7 +224,7 @@ void Station::arrive(const control::CmEvent& message) {
   push(std::move(pending));
 }
 
-// ---- the daemon's death
+// ---- the daemon's death ----
 
 void Station::on_daemon_changed() {
   if (uplink_.is_open()) adopt_new_daemon();

@@ -76,7 +76,7 @@ bool Station::is_channel(int fd) {
 
 int Station::next_channel(int first) { return channels.next(first); }
 
-// ---- channels
+// ---- channels ----
 
 int Station::open(int flags) {
   const int wanted = EFD_SEMAPHORE | ((flags & O_CLOEXEC) != 0 ? EFD_CLOEXEC : 0) |
@@ -120,7 +120,7 @@ void Station::close(int fd) {
   bury(ended);
 }
 
-// ---- commands
+// ---- commands ----
 
 ssize_t Station::write(int fd, const void* data, std::size_t size) {
   if (in_borrowed_memory()) return raw::write(fd, data, size);
@@ -200,7 +200,7 @@ int Station::dispatch(Channel& channel, const Command& command) {
   }
 }
 
-// ---- ids
+// ---- ids ----
 
 IdPointer Station::make_id(Channel& channel) {
   auto id = std::make_shared<Identifier>();
@@ -317,7 +317,7 @@ int Station::destroy_id(Channel& channel, const rdma_ucm_destroy_id& command, st
   return Response{command.response, room}.write(answer);
 }
 
-// ---- events
+// ---- events ----
 
 PendingEvent Station::event_for(const IdPointer& id, EventKind kind, int status) {
   PendingEvent event;

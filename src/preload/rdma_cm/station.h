@@ -77,7 +77,7 @@ class Station final : private nic::DaemonListener {
     std::size_t room = 0;
   };
 
-  // --- dispatch: each command returns 0 or an errno
+  // ---- dispatch: each command returns 0 or an errno ----
   int dispatch(Channel& channel, const Command& command);
   int create_id(Channel& channel, const rdma_ucm_create_id& command, std::size_t room);
   int destroy_id(Channel& channel, const rdma_ucm_destroy_id& command, std::size_t room);
@@ -117,11 +117,12 @@ class Station final : private nic::DaemonListener {
   int join(Channel& channel, std::uint32_t handle, std::uint64_t uid, const IpAddress& group,
            const Response& response);
 
-  // --- channels and ids
+  // ---- channels and ids ----
   [[nodiscard]] std::shared_ptr<Channel> channel_of(int fd);
   // EINVAL or ENOENT in `error` if the channel has no such id.
   [[nodiscard]] IdPointer find(Channel& channel, std::uint32_t handle, int& error);
-  // A connected id whose other commands wait until this is destroyed; otherwise `id` is null and `error` says why.
+  // A connected id whose other commands wait until this is destroyed; otherwise `id` is null and `error` says
+  // why.
   struct HeldId {
     IdPointer id;
     std::unique_lock<std::mutex> command;
@@ -136,7 +137,7 @@ class Station final : private nic::DaemonListener {
   // Releases the daemon's state of ids that are gone. REQUIRES: not the lock.
   void bury(const std::vector<IdPointer>& ended);
 
-  // --- the daemon
+  // ---- the daemon ----
   // Opens the device. Returns an errno, explained under the name `call`.
   int ensure_uplink(const char* call);
   // Sends a request to the daemon. A new daemon first gets the state that it must know.
@@ -150,7 +151,7 @@ class Station final : private nic::DaemonListener {
   void restore_port(const IdPointer& id);
   void restore_connection(const IdPointer& id);
 
-  // --- the devices
+  // ---- the devices ----
   void handle_device_event(const host::Device& device, host::DeviceEvent event);
   void report_lost_addresses(const host::Device& device);
   void report_hardware_address(const host::Device& device);

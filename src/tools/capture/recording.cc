@@ -97,7 +97,8 @@ RecordingResult record_from(control::DaemonClient& daemon, const RecordingOrder&
 }  // namespace
 
 RecordingResult record(const RecordingOrder& order, const FileOpener& open_file) {
-  // Without programs there is no daemon: start one, and capture those that come. A process that is named must exist.
+  // Without programs there is no daemon: start one, and capture those that come. A process that is named must
+  // exist.
   auto daemon = control::DaemonClient::connect_or_start(
       {.role = control::Role::kTool, .may_start = order.pid == 0 && order.waits});
   if (!daemon) {

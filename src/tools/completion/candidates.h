@@ -1,5 +1,6 @@
-// The words that can stand next on a command line of `rrdma`. They come from the same declarations as the help, so
-// shells never offer an option that does not exist. The scripts for the shells only print what is found here.
+// The words that can stand next on a command line of `rrdma`. They come from the same declarations as the
+// help, so shells never offer an option that does not exist. The scripts for the shells only print what is
+// found here.
 #pragma once
 
 #include <CLI/App.hpp>

@@ -1,5 +1,5 @@
-// `rrdma completion SHELL`: prints the script that completes the command in bash, zsh or fish. The scripts ask
-// `rrdma complete-words`, which is not listed in the help: candidates.h finds the words.
+// `rrdma completion SHELL`: prints the script that completes the command in bash, zsh or fish. The scripts
+// ask `rrdma complete-words`, which is not listed in the help: candidates.h finds the words.
 #include <CLI/CLI.hpp>
 #include <cstring>
 #include <iostream>

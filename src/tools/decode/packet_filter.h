@@ -1,5 +1,5 @@
-// Selects packets of a capture: `qp=0x11 peer=10.0.0.2 op=READ len>1000 errors`. All conditions must hold. The page of
-// `rrdma inspect` has the same language (inspector/src/filter.ts).
+// Selects packets of a capture: `qp=0x11 peer=10.0.0.2 op=READ len>1000 errors`. All conditions must hold.
+// The page of `rrdma inspect` has the same language (inspector/src/filter.ts).
 //
 //   condition = qp=N | peer=ADDRESS | op=NAME | psn(=|<|>)N | len(=|<|>)N | rkey=N | status=ANSWER | errors
 //   ANSWER = ack | nak | rnr | sequence | invalid | access | operational | rej

@@ -1,5 +1,5 @@
-// The JSON form of a packet: its field tree (dissection/packet_fields.h) as one object. Groups become objects,
-// 64-bit numbers become strings "0x…". rrdma-decode(1) documents the keys.
+// The JSON form of a packet: its field tree (dissection/packet_fields.h) as one object. Groups become
+// objects, 64-bit numbers become strings "0x…". rrdma-decode(1) documents the keys.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,5 +1,5 @@
-// `rrdma doctor --nccl`: the settings that NCCL needs here. NCCL reads them from the environment, so the checks look
-// at the environment of the doctor.
+// `rrdma doctor --nccl`: the settings that NCCL needs here. NCCL reads them from the environment, so the
+// checks look at the environment of the doctor.
 #include <dlfcn.h>
 
 #include <cstdlib>

@@ -1,5 +1,6 @@
-// Chinese versions of the sentences that programs recorded in English. A failure with facts is told from its facts; any
-// other sentence is found in a table of templates. A sentence that the table lacks stays in English.
+// Chinese versions of the sentences that programs recorded in English. A failure with facts is told from its
+// facts; any other sentence is found in a table of templates. A sentence that the table lacks stays in
+// English.
 #pragma once
 
 #include <span>

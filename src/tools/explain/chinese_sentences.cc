@@ -1,5 +1,6 @@
-// The sentences of the explain channel in Chinese. The English side is the text in the source, with {} for each value;
-// the Chinese side takes the values in the same order, or by number. tools.explain checks that no sentence is missing.
+// The sentences of the explain channel in Chinese. The English side is the text in the source, with {} for
+// each value; the Chinese side takes the values in the same order, or by number. tools.explain checks that no
+// sentence is missing.
 #include "tools/explain/chinese.h"
 
 namespace rrdma::tools {

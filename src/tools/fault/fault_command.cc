@@ -66,8 +66,9 @@ Daemon connect(bool may_start = false) {
   return nullptr;
 }
 
-// Counts injections by rule: processes log each one as "fault 3" (faults::explain_injection). Logs of ended programs
-// count too, but not those of an earlier fault with the same number. `set_at`: wall clock time by rule.
+// Counts injections by rule: processes log each one as "fault 3" (faults::explain_injection). Logs of ended
+// programs count too, but not those of an earlier fault with the same number. `set_at`: wall clock time by
+// rule.
 std::map<std::uint32_t, std::uint64_t> count_injections(
     const std::map<std::uint32_t, std::uint64_t>& set_at) {
   std::map<std::uint32_t, std::uint64_t> injections;
@@ -140,7 +141,8 @@ int run_set(const FaultOptions& options) {
   for (const std::string& line : lines) {
     if (const int status = check_line(line); status != kExitSuccess) return status;
   }
-  // Without programs there is no daemon that would keep the rules: start one, and stay until a program has come.
+  // Without programs there is no daemon that would keep the rules: start one, and stay until a program has
+  // come.
   const bool waits = std::none_of(lines.begin(), lines.end(), names_a_process);
   const Daemon daemon = connect(waits);
   if (daemon == nullptr) return kExitFailure;

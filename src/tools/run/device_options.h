@@ -47,7 +47,8 @@ struct OptionProblem {
 // Validates the settings and makes file names absolute.
 [[nodiscard]] Result<void, OptionProblem> settle(DeviceSettings& settings);
 
-// Empties the capture file, unless it is to be kept or another program writes it. REQUIRES: settle() succeeded.
+// Empties the capture file, unless it is to be kept or another program writes it. REQUIRES: settle()
+// succeeded.
 [[nodiscard]] Result<void, OptionProblem> prepare_capture(const DeviceSettings& settings);
 
 using Variables = std::vector<std::pair<std::string, std::string>>;

@@ -137,7 +137,7 @@ std::string scenario_json(const SimOptions& options, const sim::ScenarioPlan& pl
   return json_line(object) + "\n";
 }
 
-// ---- the chart
+// ---- the chart ----
 
 namespace {
 

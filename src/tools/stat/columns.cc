@@ -72,7 +72,7 @@ class Earlier {
   double seconds_ = 0;
 };
 
-// ---- the columns
+// ---- the columns ----
 
 struct Look {
   const TableForm& form;

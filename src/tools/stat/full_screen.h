@@ -24,8 +24,8 @@ class FullScreen {
   [[nodiscard]] static ScreenSize size();
   // Replaces the contents. Returns false if the terminal is gone.
   [[nodiscard]] bool show(std::string_view text);
-  // Returns the next key, or nothing after the timeout or a signal. Keys that move are the control characters below; a
-  // function key is 0.
+  // Returns the next key, or nothing after the timeout or a signal. Keys that move are the control characters
+  // below; a function key is 0.
   static constexpr char kKeyUp = 0x10, kKeyDown = 0x0e, kKeyPageUp = 0x02, kKeyPageDown = 0x06,
                         kKeyHome = 0x01, kKeyEnd = 0x05;
   [[nodiscard]] std::optional<char> key(int timeout_ms);

@@ -11,7 +11,8 @@
 namespace rrdma::tools {
 namespace {
 
-// Lines `view.scrolled` and following, as many as fit. Fills up with empty lines, so that the keys stay at the bottom.
+// Lines `view.scrolled` and following, as many as fit. Fills up with empty lines, so that the keys stay at
+// the bottom.
 std::string scrolled(std::string_view text, std::size_t first, ScreenSize size) {
   std::vector<std::string> lines;
   while (!text.empty()) {

@@ -46,8 +46,8 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
-// A table with its heading in `lines` lines, scrolled so that row `cursor` is visible. The last line gives the number
-// of those left out.
+// A table with its heading in `lines` lines, scrolled so that row `cursor` is visible. The last line gives
+// the number of those left out.
 std::string cut(const std::vector<std::string>& table, std::size_t lines, std::size_t cursor = 0) {
   std::string text;
   const std::size_t rows = table.size() - 1, room = lines - 1;

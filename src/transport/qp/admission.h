@@ -1,9 +1,9 @@
-// Admission: decides whether a packet may reach a QP. It runs once for every packet of any opcode, before any state
-// of the QP changes. A refused packet only increments a counter.
+// Admission: decides whether a packet may reach a QP. It runs once for every packet of any opcode, before any
+// state of the QP changes. A refused packet only increments a counter.
 //
-// A connected QP accepts packets from one party on one link, under one pair of addresses. The link identifies the
-// sending party (PacketOrigin) and the path names the connected one. A source address alone proves nothing, because
-// anyone can forge it.
+// A connected QP accepts packets from one party on one link, under one pair of addresses. The link identifies
+// the sending party (PacketOrigin) and the path names the connected one. A source address alone proves
+// nothing, because anyone can forge it.
 #pragma once
 
 #include <cstdint>

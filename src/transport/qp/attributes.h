@@ -1,5 +1,5 @@
-// The type, states and attributes of a QP. The values equal those of the verbs ABI (enum ibv_qp_state, ibv_qp_type,
-// ibv_qp_attr_mask), so the ABI boundary converts them by cast.
+// The type, states and attributes of a QP. The values equal those of the verbs ABI (enum ibv_qp_state,
+// ibv_qp_type, ibv_qp_attr_mask), so the ABI boundary converts them by cast.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +81,8 @@ struct QpAttributes {
   wire::Qpn destination;
 };
 
-// A quarter of the PSN space at the smallest MTU, so that "before" stays decidable with several messages in flight.
+// A quarter of the PSN space at the smallest MTU, so that "before" stays decidable with several messages in
+// flight.
 inline constexpr std::uint32_t kMessageOctetsMax = 1u << 30;
 inline constexpr std::uint8_t kReadsMax = 128;  // max_qp_rd_atom and max_qp_init_rd_atom
 

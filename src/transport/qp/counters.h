@@ -1,5 +1,5 @@
-// Counters of an engine: packets and messages sent, received and refused, by reason. One list names them for code and
-// tools. Each device has its own counters, and its QPs add to them, so they outlive a QP.
+// Counters of an engine: packets and messages sent, received and refused, by reason. One list names them for
+// code and tools. Each device has its own counters, and its QPs add to them, so they outlive a QP.
 #pragma once
 
 #include <array>

@@ -26,7 +26,8 @@ class EventSink {
     static_cast<void>(qp);
     static_cast<void>(destroyed);
   }
-  // A request has failed; its completion cannot be polled yet. on_requests_flushed() counts those flushed behind it.
+  // A request has failed; its completion cannot be polled yet. on_requests_flushed() counts those flushed
+  // behind it.
   virtual void on_request_failed(QueuePair& qp, const FailedRequest& failed) {
     static_cast<void>(qp);
     static_cast<void>(failed);

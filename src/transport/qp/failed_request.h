@@ -1,6 +1,6 @@
-// FailedRequest: what the engine knows about a work request at the moment it fails, or about a peer's request that it
-// refuses. EventSink::on_request_failed receives it before the completion can be polled, so the explanation exists
-// when the status becomes visible. It holds values only; the sink forms the sentences.
+// FailedRequest: what the engine knows about a work request at the moment it fails, or about a peer's request
+// that it refuses. EventSink::on_request_failed receives it before the completion can be polled, so the
+// explanation exists when the status becomes visible. It holds values only; the sink forms the sentences.
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ struct Attempt {
   Why why = Why::kSilence;
 };
 
-// Attempts for the packet at RequesterState::una; cleared when it is acknowledged. `req.attempts` counts all of them;
-// the latest are kept here.
+// Attempts for the packet at RequesterState::una; cleared when it is acknowledged. `req.attempts` counts all
+// of them; the latest are kept here.
 struct AttemptHistory {
   static constexpr std::size_t kKept = 8;
   Instant since;              // when the wait for an answer to the first attempt began

@@ -30,8 +30,8 @@ constexpr Types types_of(QpType type) {
   return 0;
 }
 
-// The rule of a transition is the union of its matching rows. transition_rule() adds that RESET and ERR can be
-// entered from every state without attributes.
+// The rule of a transition is the union of its matching rows. transition_rule() adds that RESET and ERR can
+// be entered from every state without attributes.
 struct Row {
   QpState from;
   QpState to;

@@ -1,5 +1,5 @@
-// The state table of a QP: which transitions exist, and which attributes each one requires or allows, for each QP
-// type. Data and one check; the engine performs the transitions.
+// The state table of a QP: which transitions exist, and which attributes each one requires or allows, for
+// each QP type. Data and one check; the engine performs the transitions.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ struct TransitionError {
   std::uint32_t bits = 0;
 };
 
-// One sentence for the user. It names the transition, the attributes by their IBV_QP_* names, and wrong values.
+// One sentence for the user. It names the transition, the attributes by their IBV_QP_* names, and wrong
+// values.
 std::string explain(const TransitionError& error, const QpAttributes& given);
 
 struct TransitionRule {
@@ -35,8 +36,8 @@ struct TransitionRule {
 };
 TransitionRule transition_rule(QpType type, QpState from, QpState to);
 
-// Checks that `mask` and the values fit the transition from the QP's present state. Without kAttrState the state does
-// not change (RTS to RTS, INIT to INIT, ...).
+// Checks that `mask` and the values fit the transition from the QP's present state. Without kAttrState the
+// state does not change (RTS to RTS, INIT to INIT, ...).
 Result<void, TransitionError> check_transition(QpType type, QpState from, const QpAttributes& attributes,
                                                std::uint32_t mask);
 

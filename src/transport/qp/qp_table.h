@@ -1,5 +1,5 @@
-// QpTable: maps QPNs to QPs by open addressing. A process allocates QPNs in sequence: four neighbours share a cache
-// line, and the groups of four are scattered. Runs stay short, so find and erase are O(1).
+// QpTable: maps QPNs to QPs by open addressing. A process allocates QPNs in sequence: four neighbours share a
+// cache line, and the groups of four are scattered. Runs stay short, so find and erase are O(1).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// QueuePair: the state of one QP. A plain record, ordered so that fields used for every packet lie together. The
-// steps that change it live in requester.cc, completer.cc, responder.cc and datagram.cc, and state the invariants
-// between its fields.
+// QueuePair: the state of one QP. A plain record, ordered so that fields used for every packet lie together.
+// The steps that change it live in requester.cc, completer.cc, responder.cc and datagram.cc, and state the
+// invariants between its fields.
 #pragma once
 
 #include <atomic>
@@ -27,8 +27,8 @@ namespace rrdma::transport {
 
 class LossRecovery;
 
-// Outgoing requests. Invariant: una <= tx <= sent <= next, all within half of the PSN space. With SelectiveRepeat
-// tx == sent and una <= executed <= sent.
+// Outgoing requests. Invariant: una <= tx <= sent <= next, all within half of the PSN space. With
+// SelectiveRepeat tx == sent and una <= executed <= sent.
 struct RequesterState {
   std::uint64_t index = 0;                 // entry of the next packet
   std::uint64_t started = 0;               // entries below this one have PSNs

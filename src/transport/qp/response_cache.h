@@ -1,6 +1,7 @@
-// ResponseCache: the READs, ATOMICs, FLUSHes and ATOMIC WRITEs that a responder has accepted, in PSN order. An entry
-// has two uses: it queues a response that is still to be sent, and it remembers the response for duplicate requests.
-// The cache holds max_dest_rd_atomic entries. A new entry replaces the oldest, which must have been sent.
+// ResponseCache: the READs, ATOMICs, FLUSHes and ATOMIC WRITEs that a responder has accepted, in PSN order.
+// An entry has two uses: it queues a response that is still to be sent, and it remembers the response for
+// duplicate requests. The cache holds max_dest_rd_atomic entries. A new entry replaces the oldest, which must
+// have been sent.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +50,8 @@ class ResponseCache {
   }
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
 
-  // The oldest entry may be replaced once it was sent. A pending replay may be replaced as well: a requester that
-  // respects max_dest_rd_atomic sends a new request only after it has the answer to the oldest.
+  // The oldest entry may be replaced once it was sent. A pending replay may be replaced as well: a requester
+  // that respects max_dest_rd_atomic sends a new request only after it has the answer to the oldest.
   [[nodiscard]] bool has_room() const {
     return capacity_ != 0 && (!entries_[next_].pending || entries_[next_].replaying);
   }
@@ -87,7 +88,8 @@ class ResponseCache {
     while (!entries_[first_].pending) first_ = after(first_);
     return &entries_[first_];
   }
-  // The last PSN that an acknowledgement of `psn` may name: before the next remembered request, and at most `newest`.
+  // The last PSN that an acknowledgement of `psn` may name: before the next remembered request, and at most
+  // `newest`.
   [[nodiscard]] wire::Psn last_before_next(wire::Psn psn, wire::Psn newest) const {
     wire::Psn last = newest;
     for (std::uint32_t i = 0; i < capacity_; ++i) {

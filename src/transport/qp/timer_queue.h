@@ -1,6 +1,6 @@
-// TimerQueue<T>: a binary heap of elements by deadline. An element stores its own position (T::timer_position) and
-// has at most one deadline here. Postponing a deadline does not touch the heap: the handler re-arms when the old
-// deadline fires. This keeps the heap off the hot path.
+// TimerQueue<T>: a binary heap of elements by deadline. An element stores its own position
+// (T::timer_position) and has at most one deadline here. Postponing a deadline does not touch the heap: the
+// handler re-arms when the old deadline fires. This keeps the heap off the hot path.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ class TimerQueue {
     }
   }
 
-  // Returns the earliest deadline after moving postponed elements to their places: arm() leaves them where they were.
-  // `due(element, deadline)` returns when the element that is armed for `deadline` has work to do.
+  // Returns the earliest deadline after moving postponed elements to their places: arm() leaves them where
+  // they were. `due(element, deadline)` returns when the element that is armed for `deadline` has work to do.
   template <typename Due>
   Instant settle(Due due) {
     while (!heap_.empty()) {

@@ -109,8 +109,8 @@ std::uint32_t root_of(std::uint32_t value) {
 
 }  // namespace
 
-// The target is the path without queues plus a queueing share for each flow. Flows with small windows get a larger
-// share, so they grow while flows with large windows shrink.
+// The target is the path without queues plus a queueing share for each flow. Flows with small windows get a
+// larger share, so they grow while flows with large windows shrink.
 Duration SwiftControl::target(const CongestionView& view) const {
   const Duration base = view.round_trip.minimum();
   const Duration room = std::max(kDelaySlack, base / 2);
@@ -187,7 +187,8 @@ constexpr Duration kBurst = microseconds(50);    // data that may be sent at onc
 
 }  // namespace
 
-// The rate is unlimited until the first notification, and then starts from the bandwidth in use at that moment.
+// The rate is unlimited until the first notification, and then starts from the bandwidth in use at that
+// moment.
 void DcqcnControl::on_mark(const CongestionView& view) {
   if (rate_ == 0) {
     const auto octets = std::uint64_t{packets_max_} * view.packet_octets;

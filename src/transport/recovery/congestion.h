@@ -1,8 +1,8 @@
-// Congestion control: how many packets of a QP may be in flight, and how fast they leave. One interface with several
-// implementations; docs/adr/0018 names the papers. All arithmetic uses integers, so a run is the same on every
-// machine.
+// Congestion control: how many packets of a QP may be in flight, and how fast they leave. One interface with
+// several implementations; docs/adr/0018 names the papers. All arithmetic uses integers, so a run is the same
+// on every machine.
 //
-//   loss    for other implementations: grows until a packet is lost, marked or delayed; a lone loss costs little
+//   loss    for other implementations: grows until a packet is lost, marked or delayed; one loss costs little
 //   swift   between RRDMA peers: keeps the delay near a target (the default there)
 //   dcqcn   a rate that congestion notifications cut and that recovers in steps, as in hardware NICs
 //   fixed   a constant window
@@ -47,8 +47,8 @@ class CongestionControl {
   virtual void on_silence(const CongestionView& view) = 0;  // no answer for a whole ack timeout
   virtual void on_mark(const CongestionView& view) = 0;     // a congestion notification arrived
   [[nodiscard]] virtual std::uint32_t window() const = 0;   // packets
-  // Pacing: the time at which the next packet may leave, and a report of bytes sent. Window-based algorithms do not
-  // pace.
+  // Pacing: the time at which the next packet may leave, and a report of bytes sent. Window-based algorithms
+  // do not pace.
   [[nodiscard]] virtual Instant allowed_at() const { return {}; }
   virtual void on_sent(Instant, std::uint32_t /*bytes*/) {}
 
@@ -138,8 +138,8 @@ class DcqcnControl final : public CongestionControl {
   Instant next_, cut_at_, alpha_at_, step_at_;
 };
 
-// Grows by one packet for each acknowledged one until the first loss, then by one for each window. A loss reduces the
-// window to seven tenths, once for each window; silence reduces it to the floor.
+// Grows by one packet for each acknowledged one until the first loss, then by one for each window. A loss
+// reduces the window to seven tenths, once for each window; silence reduces it to the floor.
 class StrictControl final : public CongestionControl {
  public:
   explicit StrictControl(std::uint32_t packets_max)

@@ -68,7 +68,7 @@ TEST(Congestion, FixedStaysAndNoneIsTheBuffer) {
   EXPECT_EQ(none->window(), kMost);
 }
 
-// ---- loss
+// ---- loss ----
 
 TEST(LossControl, ALoneLossCostsATwentiethAndOneWithDelayThreeTenths) {
   Congestion congestion = chosen(CongestionKind::kLoss);
@@ -95,7 +95,7 @@ TEST(LossControl, SilenceLeavesTheFloor) {
   EXPECT_GT(path.window(), 10u);  // slow start begins again
 }
 
-// ---- Swift
+// ---- Swift ----
 
 TEST(Swift, GrowsWhileTheDelayIsThatOfThePath) {
   Congestion congestion = chosen(CongestionKind::kSwift);
@@ -140,7 +140,8 @@ TEST(Swift, AMarkAndSilenceCost) {
   EXPECT_NEAR(path.window(), kMost * 0.35, 1.5);
 }
 
-// A queue that stays full although we slowed down belongs to another flow. Then losses are shared as with TCP.
+// A queue that stays full although we slowed down belongs to another flow. Then losses are shared as with
+// TCP.
 TEST(Swift, HoldsItsOwnAgainstWhoFillsTheQueue) {
   Congestion congestion = chosen(CongestionKind::kSwift);
   Path path(congestion);
@@ -157,7 +158,7 @@ TEST(Swift, HoldsItsOwnAgainstWhoFillsTheQueue) {
   EXPECT_NEAR(path.window(), before * 0.7, 1.5);
 }
 
-// ---- DCQCN
+// ---- DCQCN ----
 
 TEST(Dcqcn, IsUnlimitedUntilTheFirstNotification) {
   Congestion congestion = chosen(CongestionKind::kDcqcn);
@@ -212,7 +213,7 @@ TEST(Dcqcn, NeverStopsAltogether) {
   EXPECT_LE(congestion->allowed_at(), path.now() + milliseconds(10));
 }
 
-// ---- strict
+// ---- strict ----
 
 TEST(StrictControl, ALossOrAMarkCostsThreeTenthsOnceInAFlight) {
   Congestion congestion;

@@ -1,9 +1,9 @@
-// FlightLog: the requester's record of each PSN from the oldest unfinished one to the last one sent: when it was sent
-// and whether it arrived. From it follow the lost packets (RACK, RFC 8985: sent before a packet that has arrived, and
-// not arrived itself), the number of packets in flight, and the round trip.
+// FlightLog: the requester's record of each PSN from the oldest unfinished one to the last one sent: when it
+// was sent and whether it arrived. From it follow the lost packets (RACK, RFC 8985: sent before a packet that
+// has arrived, and not arrived itself), the number of packets in flight, and the round trip.
 //
-// The log is a ring that grows with the flight. The QP holds a few records; larger rings come from the engine's
-// FlightStore, which reserves them when the QP connects.
+// The log is a ring that grows with the flight. The QP holds a few records; larger rings come from the
+// engine's FlightStore, which reserves them when the QP connects.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace rrdma::transport {
 
 class FlightLog {
  public:
-  // Makes room for at least `packets` PSNs. The store must outlive the log; disable() must run before the log is
-  // destroyed.
+  // Makes room for at least `packets` PSNs. The store must outlive the log; disable() must run before the log
+  // is destroyed.
   void enable(std::uint32_t packets, FlightStore& store) {
     const std::uint32_t capacity = std::max(std::bit_ceil(packets), kOwnRecords);
     if (capacity != capacity_) {
@@ -102,8 +102,8 @@ class FlightLog {
     return (ring_ != nullptr ? ring_ : own_.data())[psn.value & mask_];
   }
 
-  // Doubles the used part of the ring; `end` is one past the last PSN. Within the ring a record keeps its place or
-  // moves to the new half.
+  // Doubles the used part of the ring; `end` is one past the last PSN. Within the ring a record keeps its
+  // place or moves to the new half.
   void grow(wire::Psn end) {
     RRDMA_ASSERT(mask_ + 1 < capacity_);
     PacketRecord* const from = &record(wire::Psn(0));

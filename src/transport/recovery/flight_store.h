@@ -1,6 +1,6 @@
-// FlightStore: owns the rings into which the flight logs of all QPs of an engine grow. A ring is reserved when a QP
-// connects, because the engine does not allocate while packets flow. Its pages stay untouched until first use: most
-// QPs never have more packets in flight than fit into the QP itself.
+// FlightStore: owns the rings into which the flight logs of all QPs of an engine grow. A ring is reserved
+// when a QP connects, because the engine does not allocate while packets flow. Its pages stay untouched until
+// first use: most QPs never have more packets in flight than fit into the QP itself.
 #pragma once
 
 #include <array>

@@ -1,11 +1,12 @@
-// ReorderBuffer: requests that arrived ahead of a missing one, at a responder whose peer understands arrival maps.
-// They are executed in PSN order only: if a request is refused, those behind it have no effect. Their payload waits
-// as well, except that of the message in progress, whose destination is already known.
+// ReorderBuffer: requests that arrived ahead of a missing one, at a responder whose peer understands arrival
+// maps. They are executed in PSN order only: if a request is refused, those behind it have no effect. Their
+// payload waits as well, except that of the message in progress, whose destination is already known.
 //
-// EarlyPackets: the engine's store, a fixed number of slots for all QPs, allocated when the first QP needs one. A
-// packet that finds no free slot is dropped. A packet that was reported to the peer stays until it is executed. The
-// tables of places by PSN come from the same store while a QP holds early packets; most QPs hold none most of the
-// time. The last kReserve slots are for QPs that hold few packets, so that one peer cannot take the store from others.
+// EarlyPackets: the engine's store, a fixed number of slots for all QPs, allocated when the first QP needs
+// one. A packet that finds no free slot is dropped. A packet that was reported to the peer stays until it is
+// executed. The tables of places by PSN come from the same store while a QP holds early packets; most QPs
+// hold none most of the time. The last kReserve slots are for QPs that hold few packets, so that one peer
+// cannot take the store from others.
 #pragma once
 
 #include <array>
@@ -29,8 +30,8 @@ class EarlyPackets {
   using Places = std::array<std::uint16_t, kPsns>;
 
   void allocate();
-  // Copies the packet, without its payload if that is `placed` already. Returns kNone if no slot is free for a QP that
-  // holds `held` packets, or if the packet is too long.
+  // Copies the packet, without its payload if that is `placed` already. Returns kNone if no slot is free for
+  // a QP that holds `held` packets, or if the packet is too long.
   std::uint16_t keep(const wire::TransportPacket& packet, bool placed, std::uint32_t held);
   [[nodiscard]] wire::TransportPacket at(std::uint16_t slot) const;
   [[nodiscard]] const wire::TransportHeaders& headers(std::uint16_t slot) const {
@@ -40,8 +41,8 @@ class EarlyPackets {
   void release(std::uint16_t slot) { free_.push_back(slot); }
   [[nodiscard]] std::size_t room() const { return free_.size(); }
 
-  // Returns a table in which every place is kNone; it must be given back in that state. Cannot fail for a caller that
-  // holds a slot: there are as many tables as slots.
+  // Returns a table in which every place is kNone; it must be given back in that state. Cannot fail for a
+  // caller that holds a slot: there are as many tables as slots.
   Places* take_places();
   void give_back(Places* places) { free_places_.push_back(places); }
 
@@ -73,8 +74,8 @@ class ReorderBuffer {
   [[nodiscard]] bool holds(wire::Psn psn) const { return count_ != 0 && place(psn) != EarlyPackets::kNone; }
 
   enum class Verdict : std::uint8_t { kKept, kKeptBeyondGap, kHadIt, kNoRoom };
-  // Keeps a request that takes `psns` PSNs, without its payload if that is `placed` already. kKeptBeyondGap: the PSN
-  // before it is missing, too.
+  // Keeps a request that takes `psns` PSNs, without its payload if that is `placed` already. kKeptBeyondGap:
+  // the PSN before it is missing, too.
   Verdict keep(const wire::TransportPacket& packet, wire::Psn expected, std::uint32_t psns,
                bool placed = false);
   struct Found {
@@ -83,16 +84,16 @@ class ReorderBuffer {
   };
   // Finds the request at `psn`. The result is valid until release_until() or keep().
   [[nodiscard]] bool find(wire::Psn psn, Found& found) const;
-  // True if `psn`, a MIDDLE packet, certainly belongs to the message in progress at `expected`. The length of a SEND
-  // is unknown before its end. But if a single packet is missing before a MIDDLE packet, it belongs to the same
-  // message. If two are missing, one message may end and another begin between them.
+  // True if `psn`, a MIDDLE packet, certainly belongs to the message in progress at `expected`. The length of
+  // a SEND is unknown before its end. But if a single packet is missing before a MIDDLE packet, it belongs to
+  // the same message. If two are missing, one message may end and another begin between them.
   [[nodiscard]] bool in_same_message(wire::Psn psn, wire::Psn expected);
   // Drops everything before `expected`: it was executed or is no longer wanted.
   void release_until(wire::Psn from, wire::Psn expected);
   void clear();
 
-  // Bit i is set if expected + i is here. Ends with the last non-zero byte, rounded up to four bytes. Valid until the
-  // next call.
+  // Bit i is set if expected + i is here. Ends with the last non-zero byte, rounded up to four bytes. Valid
+  // until the next call.
   Octets bitmap(wire::Psn expected);
 
  private:

@@ -1,5 +1,5 @@
-// RoundTrip: estimates the round-trip time: smoothed mean and variation as in RFC 6298, the latest sample, and the
-// minimum of the last ten to twenty seconds, which is the path without queueing.
+// RoundTrip: estimates the round-trip time: smoothed mean and variation as in RFC 6298, the latest sample,
+// and the minimum of the last ten to twenty seconds, which is the path without queueing.
 #pragma once
 
 #include <algorithm>

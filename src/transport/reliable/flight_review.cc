@@ -29,8 +29,8 @@ void FlightReview::note_arrival(wire::Psn psn) {
   const PacketRecord& record = log_.at(psn);
   if (record.fate == PacketFate::kArrived && !record.response) return;
   const Duration since = now_ - record.sent_at;
-  // An answer that arrives sooner than a round trip refers to the first copy: the packet was late, not lost. Not so
-  // after several probes without a sample: the path may have become shorter.
+  // An answer that arrives sooner than a round trip refers to the first copy: the packet was late, not lost.
+  // Not so after several probes without a sample: the path may have become shorter.
   const bool early =
       record.again && req_.backoff < kProbesUntilBelieved && since < req_.round_trip.minimum() * 3 / 4;
   if (record.again && record.fate == PacketFate::kUnderWay) {
@@ -48,9 +48,9 @@ void FlightReview::note_arrival(wire::Psn psn) {
   ++finished_;
 }
 
-// Packets of one flow travel in order. If a repair seems to arrive before packets that were sent just before it, then
-// the original copy arrived. Require two such packets, because one may be lost itself. A late packet widens the
-// tolerance for the next ones, and necessary repairs narrow it again.
+// Packets of one flow travel in order. If a repair seems to arrive before packets that were sent just before
+// it, then the original copy arrived. Require two such packets, because one may be lost itself. A late packet
+// widens the tolerance for the next ones, and necessary repairs narrow it again.
 void FlightReview::judge_repairs() {
   if (repaired_ == 0) return;
   const auto under_way = [this](wire::Psn psn) {
@@ -70,8 +70,9 @@ void FlightReview::judge_repairs() {
   }
 }
 
-// An answer that mentions a probe may have been in flight before the probe, and then tells nothing about packets sent
-// between the two copies. If it does answer the probe, silence follows, and the answer to the next probe is believed.
+// An answer that mentions a probe may have been in flight before the probe, and then tells nothing about
+// packets sent between the two copies. If it does answer the probe, silence follows, and the answer to the
+// next probe is believed.
 bool FlightReview::doubtful(const PacketRecord& record) const {
   return record.probe && !to_probe_ && !req_.doubted;
 }
@@ -129,9 +130,9 @@ void FlightReview::responded(wire::Psn first, wire::Psn last, bool alone) {
 
 // ---- drawing conclusions ----
 
-// Requests travel in order, so a packet is lost if it was sent before one that has arrived and has not arrived
-// itself. Responses arrive in PSN order for requests of one time. A repeated request is served before younger ones
-// and tells nothing about those.
+// Requests travel in order, so a packet is lost if it was sent before one that has arrived and has not
+// arrived itself. Responses arrive in PSN order for requests of one time. A repeated request is served before
+// younger ones and tells nothing about those.
 bool FlightReview::lost_by_order(wire::Psn psn, const PacketRecord& record) const {
   if (record.fate != PacketFate::kUnderWay && record.fate != PacketFate::kArrived) return false;
   // Nothing sent before the silence can still arrive after the answer to the probe that ended it.
@@ -150,8 +151,8 @@ bool FlightReview::lost_by_order(wire::Psn psn, const PacketRecord& record) cons
          (record.sent_at == latest_request_.sent_at && psn.before(latest_request_.psn));
 }
 
-// The search walks over the whole flight. While a late packet is at the front, every answer leaves a hole, but most
-// answers come too soon to tell anything.
+// The search walks over the whole flight. While a late packet is at the front, every answer leaves a hole,
+// but most answers come too soon to tell anything.
 void FlightReview::find_lost() {
   const Instant latest = std::max(latest_request_.sent_at, latest_response_.sent_at);
   if (latest < req_.oldest_under_way + req_.reorder_window) return;
@@ -208,8 +209,8 @@ void FlightReview::conclude() {
     req_.attempts = 0;
   }
   if (finished_ != 0) req_.congestion->on_arrival(view(), finished_, sample_.ns != 0);
-  // A response in order leaves nothing done beyond the oldest PSN, so there is no hole. Searching anyway would walk
-  // over the whole flight for each packet of a READ.
+  // A response in order leaves nothing done beyond the oldest PSN, so there is no hole. Searching anyway
+  // would walk over the whole flight for each packet of a READ.
   const bool hole = log_.done() + log_.arrived() != 0 || answers_ || probe_heard_.ns != 0;
   if (hole && log_.under_way() != 0) find_lost();
   if (progress) restart_timers();
@@ -245,8 +246,8 @@ void FlightReview::probe() {
   req_.backoff = std::min<std::uint8_t>(req_.backoff + 1, kBackoffMax);
   // Other lost packets may have to wait for room in a window that is full of packets the peer has dropped.
   if (req_.una == req_.sent || log_.at(req_.una).fate == PacketFate::kLost) return;
-  // Losses come in bursts. If a burst swallows one probe after another, all their waiting times add up, so send more
-  // at once. Another implementation gets one packet, as every responder must tolerate.
+  // Losses come in bursts. If a burst swallows one probe after another, all their waiting times add up, so
+  // send more at once. Another implementation gets one packet, as every responder must tolerate.
   std::uint32_t questions = kin() ? 1u << std::min<std::uint8_t>(req_.backoff - 1, kQuestionsLog2Max) : 1;
   for (wire::Psn psn = req_.una; questions != 0 && psn.before(req_.sent); ++psn) {
     const PacketFate fate = log_.at(psn).fate;

@@ -1,7 +1,8 @@
-// FlightReview: interprets one answer for SelectiveRepeat. It determines which packets have arrived and which are lost,
-// and sends a probe after silence. The requester retransmits. For any peer, a sequence NAK means that
-// everything behind the gap is lost (go-back-N), and a single missing response is requested alone. An RRDMA peer
-// reports the packets that it holds in a bitmap. A short-lived view of one QP; the state is in QueuePair::req.
+// FlightReview: interprets one answer for SelectiveRepeat. It determines which packets have arrived and which
+// are lost, and sends a probe after silence. The requester retransmits. For any peer, a sequence NAK means
+// that everything behind the gap is lost (go-back-N), and a single missing response is requested alone. An
+// RRDMA peer reports the packets that it holds in a bitmap. A short-lived view of one QP; the state is in
+// QueuePair::req.
 #pragma once
 
 #include "transport/core.h"
@@ -17,8 +18,8 @@ class FlightReview {
   void acknowledged(wire::Psn psn);
   // The peer has executed all requests before `end`. Those that await a response still do.
   void executed(wire::Psn end);
-  // A bitmap arrived: everything before `expected` is executed, and expected + i has arrived for each set bit i (most
-  // significant bit first).
+  // A bitmap arrived: everything before `expected` is executed, and expected + i has arrived for each set bit
+  // i (most significant bit first).
   void arrived(wire::Psn expected, Octets bits);
   // The responses [first, last] have arrived. `alone`: they answer a request for exactly this range.
   void responded(wire::Psn first, wire::Psn last, bool alone = false);
@@ -29,8 +30,8 @@ class FlightReview {
   void lose_from(wire::Psn from);
   void lose(wire::Psn psn, bool as_probe = false);
 
-  // After a period of silence, asks with the oldest packet whether the rest has arrived. Repeated silence sends more
-  // packets or copies.
+  // After a period of silence, asks with the oldest packet whether the rest has arrived. Repeated silence
+  // sends more packets or copies.
   void probe();
   void ask(wire::Psn psn);  // probes with that packet
   void restart_timers();

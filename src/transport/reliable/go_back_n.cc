@@ -113,8 +113,8 @@ void GoBackN::advance(const Moment& m, wire::Psn una) {
     m.core.set_flight(m.qp, static_cast<std::uint32_t>(req.tx.since(una)));
   }
   if (!m.qp.path.lossless) {
-    // Karn: an answer after a retransmission does not measure the round trip, and a peer that is only slow would get
-    // the next flight twice, too. Keep the longer delay until a round trip is measured.
+    // Karn: an answer after a retransmission does not measure the round trip, and a peer that is only slow
+    // would get the next flight twice, too. Keep the longer delay until a round trip is measured.
     const bool sampled = req.timing && req.timed.before(una);
     if (sampled) {
       req.round_trip.sample(m.now - req.timed_since, m.now);

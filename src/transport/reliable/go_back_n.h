@@ -1,6 +1,6 @@
-// GoBackN: the recovery that the specification describes. Answers count in order. A loss, or silence, moves the
-// requester back to the oldest unacknowledged PSN. Strict mode uses it, byte for byte as it was before packets were
-// logged, and so do lossless paths.
+// GoBackN: the recovery that the specification describes. Answers count in order. A loss, or silence, moves
+// the requester back to the oldest unacknowledged PSN. Strict mode uses it, byte for byte as it was before
+// packets were logged, and so do lossless paths.
 #pragma once
 
 #include "transport/reliable/loss_recovery.h"

@@ -1,12 +1,13 @@
-// LossRecovery: how the requester of a reliable QP learns which packets have arrived, and which ones it sends again.
-// The engine chooses one of two strategies when the QP connects:
+// LossRecovery: how the requester of a reliable QP learns which packets have arrived, and which ones it sends
+// again. The engine chooses one of two strategies when the QP connects:
 //
-//   GoBackN          strict mode, lossless paths: answers count in order, and after a loss everything is sent again
-//                    from the oldest unacknowledged PSN on
-//   SelectiveRepeat  all other paths: a log of the packets in flight shows which are lost; only these are sent again
+//   GoBackN          strict mode, lossless paths: answers count in order, and after a loss everything is sent
+//                    again from the oldest unacknowledged PSN on
+//   SelectiveRepeat  all other paths: a log of the packets in flight shows which are lost; only these are
+//                    sent again
 //
-// A strategy has no state of its own: it is in QueuePair::req. The completer and the requester do everything that both
-// strategies have in common.
+// A strategy has no state of its own: it is in QueuePair::req. The completer and the requester do everything
+// that both strategies have in common.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,8 @@ class LossRecovery {
   virtual void arrived(const Moment& m, const wire::TransportPacket& packet) const = 0;
   // The entry that awaits the response `psn`; counts a stale response if there is none.
   virtual std::optional<std::uint64_t> awaiting(const Moment& m, wire::Psn psn) const = 0;
-  // The responses [first, last] to the entry were placed. `alone`: they answer a request for exactly this range.
+  // The responses [first, last] to the entry were placed. `alone`: they answer a request for exactly this
+  // range.
   virtual void responded(const Moment& m, const objects::SendEntry& entry, wire::Psn first, wire::Psn last,
                          bool alone) const = 0;
   // True if one frame may bring several responses.

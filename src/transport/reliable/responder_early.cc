@@ -21,8 +21,8 @@ void Responder::keep_early(const TransportPacket& packet) {
     answer(wire::kSyndromeSequenceNak, resp_.expected);
 }
 
-// Places the payload of MIDDLE packets of the message in progress at once: its first packet was accepted, and the
-// last byte is not among them. Packets behind this message wait until everything before them is executed.
+// Places the payload of MIDDLE packets of the message in progress at once: its first packet was accepted, and
+// the last byte is not among them. Packets behind this message wait until everything before them is executed.
 bool Responder::place_early(const TransportPacket& packet) {
   const wire::OpcodeShape& shape = wire::shape_of(packet.headers.bth.opcode);
   if (!shape.is_middle() || shape.kind != resp_.message) return false;
@@ -64,8 +64,8 @@ SendVerdict Responder::send_arrivals(objects::FrameSink& sink) {
   return SendVerdict::kSent;
 }
 
-// Answers about sequence become arrival maps while packets are kept. A failed QP keeps nothing any more, and an empty
-// map would revoke packets that an earlier map named.
+// Answers about sequence become arrival maps while packets are kept. A failed QP keeps nothing any more, and
+// an empty map would revoke packets that an earlier map named.
 bool Responder::tells_arrivals() const {
   if (!resp_.early.enabled() || qp_.state == QpState::kError) return false;
   if (resp_.answer_syndrome == wire::kSyndromeSequenceNak) return true;

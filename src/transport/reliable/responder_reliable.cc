@@ -1,5 +1,6 @@
-// The responder for reliable QPs: it executes the expected request, and then early requests that waited behind it.
-// It answers duplicates from the response cache. It names a gap once, as the specification demands.
+// The responder for reliable QPs: it executes the expected request, and then early requests that waited
+// behind it. It answers duplicates from the response cache. It names a gap once, as the specification
+// demands.
 #include <algorithm>
 
 #include "transport/responder.h"
@@ -79,9 +80,9 @@ void Responder::handle_duplicate(const TransportPacket& packet) {
       return;
     }
     default:
-      // SEND and WRITE: repeat the acknowledgement of our position, but not beyond a READ or ATOMIC, which its own
-      // response acknowledges. Linux rxe takes an ACK with the PSN of an ATOMIC as its answer and completes it
-      // without the value. A pending NAK reports our position as well.
+      // SEND and WRITE: repeat the acknowledgement of our position, but not beyond a READ or ATOMIC, which
+      // its own response acknowledges. Linux rxe takes an ACK with the PSN of an ATOMIC as its answer and
+      // completes it without the value. A pending NAK reports our position as well.
       if (resp_.answer_due && resp_.answer_syndrome != wire::kSyndromeAckNoCredits) return;
       const wire::Psn psn = qp_.responses.last_before_next(headers.bth.psn, resp_.expected - 1);
       if (resp_.answer_due && psn.before(resp_.answer_psn)) return;

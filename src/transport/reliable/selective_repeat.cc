@@ -138,9 +138,9 @@ void SelectiveRepeat::sent_again(const Moment& m, wire::Psn first, std::uint32_t
   if (req.early_deadline == kNever) FlightReview(m).restart_timers();
 }
 
-// A READ whose request is lost is repeated as a whole, and only a later READ reveals the loss. So after a loss keep
-// several READs in flight, each cut to a share of the window. Use no more than necessary: long trains of responses
-// cost less.
+// A READ whose request is lost is repeated as a whole, and only a later READ reveals the loss. So after a
+// loss keep several READs in flight, each cut to a share of the window. Use no more than necessary: long
+// trains of responses cost less.
 std::uint32_t SelectiveRepeat::read_packets(const QueuePair& qp, const SendEntry& entry) const {
   const std::uint32_t window = qp.req.congestion.window();
   const std::uint32_t most =

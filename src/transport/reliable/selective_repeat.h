@@ -1,5 +1,5 @@
-// SelectiveRepeat: recovery by a log of the packets in flight (docs/adr/0018). FlightReview reads each answer and finds
-// the lost packets; the requester sends only these again.
+// SelectiveRepeat: recovery by a log of the packets in flight (docs/adr/0018). FlightReview reads each answer
+// and finds the lost packets; the requester sends only these again.
 #pragma once
 
 #include "transport/reliable/loss_recovery.h"

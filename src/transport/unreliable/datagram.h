@@ -1,5 +1,5 @@
-// Datagram: the UD transport. A request is one packet and is complete once it was sent. An incoming datagram that
-// does not fit the receive request is dropped and counted: a stranger must not be able to stop the QP.
+// Datagram: the UD transport. A request is one packet and is complete once it was sent. An incoming datagram
+// that does not fit the receive request is dropped and counted: a stranger must not be able to stop the QP.
 #pragma once
 
 #include "transport/core.h"

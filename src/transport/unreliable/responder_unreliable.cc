@@ -7,8 +7,8 @@ using wire::Kind;
 using wire::OpcodeShape;
 using wire::TransportPacket;
 
-// A gap breaks the message in progress; the next FIRST or ONLY starts a new one. A receive request that a broken SEND
-// had taken serves the next SEND.
+// A gap breaks the message in progress; the next FIRST or ONLY starts a new one. A receive request that a
+// broken SEND had taken serves the next SEND.
 void Responder::handle_unreliable(const TransportPacket& packet) {
   const OpcodeShape& shape = wire::shape_of(packet.headers.bth.opcode);
   if (packet.headers.bth.psn != resp_.expected) {

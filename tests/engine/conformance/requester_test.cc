@@ -425,7 +425,8 @@ TEST(Requester, AsksForWhatIsMissingOfARead) {
   )");
 }
 
-// A request without a sign of arrival is repeated unchanged: the peer would take a shorter one for a new request.
+// A request without a sign of arrival is repeated unchanged: the peer would take a shorter one for a new
+// request.
 TEST(Requester, RepeatsAWholeReadWhenItsRequestIsLost) {
   Script script;
   script.play(R"(
@@ -483,8 +484,8 @@ TEST(Requester, AsksASilentPeerWithTheOldestPacket) {
   EXPECT_EQ(script.counters().packets_resent, 4u);
 }
 
-// The only answer to a probe is one response of a READ. Everything else requested before the silence is lost, too,
-// and is requested again at once, not one by one after a silence each.
+// The only answer to a probe is one response of a READ. Everything else requested before the silence is lost,
+// too, and is requested again at once, not one by one after a silence each.
 TEST(Requester, AsksForAllThatASilentPeerStillOwesOfReads) {
   Script script;
   script.play(R"(
@@ -584,8 +585,8 @@ TEST(Requester, AsksASilentPeerOfItsKindWithMoreAndMorePackets) {
   EXPECT_EQ(script.counters().probes_sent, 1u + 2u + 4u);
 }
 
-// If it owes only one packet, that one is sent several times. The waiting time grows only once their number stops
-// growing.
+// If it owes only one packet, that one is sent several times. The waiting time grows only once their number
+// stops growing.
 TEST(Requester, AsksASilentPeerOfItsKindWithCopiesOfTheOnlyPacket) {
   ScriptOptions options;
   options.peer_features = objects::kFeatureArrivals;

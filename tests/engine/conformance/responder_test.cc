@@ -1,5 +1,5 @@
-// The responder of a reliable connection, clause by clause: what it accepts, what it answers, and when it stays
-// silent. MTU 256; the peer's first PSN is 0; "good" is a region with all rights.
+// The responder of a reliable connection, clause by clause: what it accepts, what it answers, and when it
+// stays silent. MTU 256; the peer's first PSN is 0; "good" is a region with all rights.
 #include <gtest/gtest.h>
 
 #include "script.h"
@@ -573,7 +573,8 @@ TEST(Responder, FailsTheReceiveOfARefusedWriteWithImmediate) {
   }
 }
 
-// The region is deregistered while the message arrives. Only its last packet shows that there is an immediate.
+// The region is deregistered while the message arrives. Only its last packet shows that there is an
+// immediate.
 TEST(Responder, FailsTheReceiveOfAWriteWhoseRegionGoes) {
   Script script;
   script.play("recv 7 100\n> RDMA WRITE FIRST psn 0 dma 300 +256");

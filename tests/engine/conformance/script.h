@@ -1,12 +1,13 @@
-// Script: one engine, one QP, and a peer that consists of lines of text. Each line is one action, in order of time:
+// Script: one engine, one QP, and a peer that consists of lines of text. Each line is one action, in order of
+// time:
 //
 //   > PACKET     the peer sends it               < PACKET     the engine must send it next
 //   = TEXT       a completion must be there      ! TEXT       an asynchronous event must be there
 //   recv ID N    post a receive of N bytes       post OP ID … post a request      @ TIME   time passes
 //   # …          the clause, the reason
 //
-// A packet that leaves the engine without a `<` line before the next action is a failure: silence is checked as well.
-// Packets are written as: OPCODE psn N [a] [s] [+N] [ack|nak(C)|rnr(T) msn N] [va N key K dma N] …
+// A packet that leaves the engine without a `<` line before the next action is a failure: silence is checked
+// as well. Packets are written as: OPCODE psn N [a] [s] [+N] [ack|nak(C)|rnr(T) msn N] [va N key K dma N] …
 #pragma once
 
 #include <gtest/gtest.h>

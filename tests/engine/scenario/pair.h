@@ -1,5 +1,6 @@
-// Pair: two hosts with one QP each, connected in virtual time, and a way to lose one specific packet. Each side has
-// one megabyte of registered memory, filled with its own pattern, and records its completions and events.
+// Pair: two hosts with one QP each, connected in virtual time, and a way to lose one specific packet. Each
+// side has one megabyte of registered memory, filled with its own pattern, and records its completions and
+// events.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
-// Tests the swarm itself: engines with a planted bug, one for each patch of mutants/. The swarm must find each bug
-// within kSeedsMax seeds, or it would not find real ones either. Each bug runs in a child process, because some run
-// into the engine's assertions, which counts as a find.
+// Tests the swarm itself: engines with a planted bug, one for each patch of mutants/. The swarm must find
+// each bug within kSeedsMax seeds, or it would not find real ones either. Each bug runs in a child process,
+// because some run into the engine's assertions, which counts as a find.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>

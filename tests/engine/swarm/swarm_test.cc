@@ -1,5 +1,5 @@
-// The swarm: random worlds times random faults, one seed each. A failure prints its seed; the same seed fails again
-// on any machine. RRDMA_SWARM_SEEDS and RRDMA_SWARM_FIRST choose other seeds than the default.
+// The swarm: random worlds times random faults, one seed each. A failure prints its seed; the same seed fails
+// again on any machine. RRDMA_SWARM_SEEDS and RRDMA_SWARM_FIRST choose other seeds than the default.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -57,8 +57,8 @@ TEST(Swarm, CountsAllocationsOfTheEngineOnly) {
 }
 #endif
 
-// One hash of all events in the first worlds, the same on every machine, compiler and build. A change of the engine's
-// behaviour changes it: the failure then prints the new value, and the change must be deliberate.
+// One hash of all events in the first worlds, the same on every machine, compiler and build. A change of the
+// engine's behaviour changes it: the failure then prints the new value, and the change must be deliberate.
 std::uint64_t hash_of_first_worlds(bool strict) {
   constexpr std::uint64_t kWorlds = 12;
   std::uint64_t all = 0;
@@ -77,15 +77,16 @@ TEST(Swarm, HappensTheSameEverywhere) {
   EXPECT_EQ(all, 0x73a484087f3cd322u) << "now 0x" << std::hex << all;
 }
 
-// Definition of strict: no byte on the wire, nor its time, differs from the transport before it learned to probe, to
-// repair single packets and to recognise RRDMA peers. The hash changes only with code that both modes share.
+// Definition of strict: no byte on the wire, nor its time, differs from the transport before it learned to
+// probe, to repair single packets and to recognise RRDMA peers. The hash changes only with code that both
+// modes share.
 TEST(Swarm, StrictIsAsItAlwaysWas) {
   const std::uint64_t all = hash_of_first_worlds(true);
   EXPECT_EQ(all, 0xce132fc563146ca3u) << "now 0x" << std::hex << all;
 }
 
-// Seeds beyond the default range that found a bug: a SEND that is wrong on both sides; a READ response that cannot be
-// placed, ahead of an acknowledgement, before the peer fails.
+// Seeds beyond the default range that found a bug: a SEND that is wrong on both sides; a READ response that
+// cannot be placed, ahead of an acknowledgement, before the peer fails.
 TEST(Swarm, KeepsItsPromisesInWorldsThatFoundSomething) {
   for (const std::uint64_t seed : {19'569, 35'590, 48'473}) {
     Exchange exchange(world_of(seed));

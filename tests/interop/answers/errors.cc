@@ -6,7 +6,8 @@
 namespace answers {
 namespace {
 
-// Two connected QPs with a CQ each. `receive_length`: of the receive that is posted at the responder; 0: none.
+// Two connected QPs with a CQ each. `receive_length`: of the receive that is posted at the responder; 0:
+// none.
 struct Pair {
   Pair(const Table& on, std::uint32_t receive_length, std::uint32_t receive_lkey) : table(on) {
     request_cq = ibv_create_cq(table.context, 16, nullptr, nullptr, 0);

@@ -1,4 +1,5 @@
-// probe DEVICE: all questions about verbs. probe route NAME SOURCE|- DESTINATION MILLISECONDS: one rdma_resolve_addr.
+// probe DEVICE: all questions about verbs. probe route NAME SOURCE|- DESTINATION MILLISECONDS: one
+// rdma_resolve_addr.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,6 +1,6 @@
-// The probe: asks a device questions that the specification leaves open or that providers answer differently, and
-// prints one line for each, `key: answer`. It is plain libibverbs and librdmacm, so the same program runs on RRDMA
-// and on the kernel's rxe; answers_test.py and tests/interop/rxe/answers.py compare the two.
+// The probe: asks a device questions that the specification leaves open or that providers answer differently,
+// and prints one line for each, `key: answer`. It is plain libibverbs and librdmacm, so the same program runs
+// on RRDMA and on the kernel's rxe; answers_test.py and tests/interop/rxe/answers.py compare the two.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -1,4 +1,5 @@
-// Questions about addresses: how rdma_resolve_addr answers, by its return value or by an event, and after how long.
+// Questions about addresses: how rdma_resolve_addr answers, by its return value or by an event, and after how
+// long.
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <poll.h>

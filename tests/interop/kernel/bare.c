@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: BSD-2-Clause
-// A program without libibverbs and without glibc: it speaks the ABI of /dev/infiniband/uverbs0 by itself, and is linked
-// statically with musl. Two RC queue pairs in one process: SEND of 10,000 bytes, each byte compared.
+// SPDX-License-Identifier: BSD-2-Clause A program without libibverbs and without glibc: it speaks the ABI of
+// /dev/infiniband/uverbs0 by itself, and is linked statically with musl. Two RC queue pairs in one process:
+// SEND of 10,000 bytes, each byte compared.
 //
 //   bare UVERBS GID      bare /dev/infiniband/uverbs0 0000:0000:0000:0000:0000:ffff:0a4d:0002
 #include <fcntl.h>

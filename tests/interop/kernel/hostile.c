@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: BSD-2-Clause
-// A hostile daemon: it attaches to the device and answers, notifies, delivers, copies and maps at random, and writes at
-// random into every ring that it can map. A hostile program: the same on its side is the ring itself, which both map.
-// The kernel must survive; nothing else is asked.
+// SPDX-License-Identifier: BSD-2-Clause A hostile daemon: it attaches to the device and answers, notifies,
+// delivers, copies and maps at random, and writes at random into every ring that it can map. A hostile
+// program: the same on its side is the ring itself, which both map. The kernel must survive; nothing else is
+// asked.
 //
 //   hostile DEVICE SECONDS SEED
 #include <errno.h>

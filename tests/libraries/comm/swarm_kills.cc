@@ -210,7 +210,7 @@ Task<> talk(Context& context, Tie& tie, std::uint64_t seed, bool silent) {
   }
 }
 
-// --- the killer ------------------------------------------------------------------------------------------------
+// ---- the killer ----
 
 struct Scene {
   Context& context;
@@ -303,7 +303,7 @@ Task<Clock::duration> kill_a_peer(Context& context, std::uint64_t seed) {
   co_return until_all_knew;
 }
 
-// --- the victim ------------------------------------------------------------------------------------------------
+// ---- the victim ----
 
 namespace {
 

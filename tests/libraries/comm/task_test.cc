@@ -278,8 +278,9 @@ TEST_F(Tasks, YieldLetsOthersRun) {
   EXPECT_EQ(order, "ababab");
 }
 
-// GCC 12.1 and 12.2 leave the body of this coroutine out (see task.h). A poll then says so, unless the frame's memory
-// was used before: the remains in it may lead to an illegal instruction first. It never goes on as if it had run.
+// GCC 12.1 and 12.2 leave the body of this coroutine out (see task.h). A poll then says so, unless the
+// frame's memory was used before: the remains in it may lead to an illegal instruction first. It never goes
+// on as if it had run.
 Task<> waits_in_a_condition(Context& context) {
   if (!co_await context.yield()) co_return;
   throw std::runtime_error("it ran");

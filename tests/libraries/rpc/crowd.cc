@@ -37,7 +37,7 @@ struct Desk {
   }
 };
 
-// --- the bad clients -------------------------------------------------------------------------------------------
+// ---- the bad clients ----
 
 std::vector<std::byte> octets_of(const wire::Frame& frame, std::size_t body) {
   std::vector<std::byte> octets(wire::head_size(frame) + body);
@@ -127,7 +127,7 @@ class Villain {
   std::thread thread_;
 };
 
-// --- the good clients ------------------------------------------------------------------------------------------
+// ---- the good clients ----
 
 double thread_seconds() {
   timespec now{};

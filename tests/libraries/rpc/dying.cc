@@ -30,7 +30,7 @@ void say_listening() {
   std::fflush(stdout);
 }
 
-// --- a server that dies in a handler ---------------------------------------------------------------------------
+// ---- a server that dies in a handler ----
 
 struct Mortal {
   rpc::Result<std::string> echo(const std::string&) { die(); }
@@ -57,7 +57,7 @@ comm::Task<> serve(comm::Context& context, const char* address) {
   static_cast<void>(co_await context.sleep(1h));
 }
 
-// --- a peer that dies between the frames -----------------------------------------------------------------------
+// ---- a peer that dies between the frames ----
 
 void send_part(comm::Endpoint& end, std::uint32_t call) {
   wire::Frame frame;
@@ -107,7 +107,7 @@ comm::Task<> die_between(comm::Context& context, const char* address, std::strin
   die();
 }
 
-// --- the caller ------------------------------------------------------------------------------------------------
+// ---- the caller ----
 
 comm::Task<rpc::Status> phase_of(rpc::Channel& on, std::string_view phase) {
   if (phase == "half of the results") {

@@ -1,5 +1,5 @@
-// Streams that are used after their call was cancelled or has ended: they are inert, and never touch the call that
-// has their slot next.
+// Streams that are used after their call was cancelled or has ended: they are inert, and never touch the call
+// that has their slot next.
 #include <memory>
 #include <optional>
 

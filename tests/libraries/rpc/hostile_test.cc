@@ -185,8 +185,8 @@ TEST_F(Hostile, Windows) {
   expect_ended(wide, "a window without end");
 }
 
-// A client sends items of many pieces that the handler never reads. The server keeps at most one of them and the
-// window; the rest stays with the client.
+// A client sends items of many pieces that the handler never reads. The server keeps at most one of them and
+// the window; the rest stays with the client.
 TEST_F(Hostile, ItemsThatNobodyReads) {
   wire::Frame piece;
   piece.kind = wire::Kind::kItem;

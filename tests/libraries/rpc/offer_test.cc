@@ -1,5 +1,5 @@
-// Large results and stream items, which stay in the memory of their sender until the receiver has read them: order,
-// bounds of memory, cancellation, draining, and peers that break the rules.
+// Large results and stream items, which stay in the memory of their sender until the receiver has read them:
+// order, bounds of memory, cancellation, draining, and peers that break the rules.
 #include <vector>
 
 #include "lib/rpc/frame.h"

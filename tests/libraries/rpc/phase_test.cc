@@ -28,7 +28,7 @@ constexpr WayOfEnding kWays[] = {{"stop", Way::kStop, Code::kCancelled},
                                  {"close", Way::kClose, Code::kCancelled},
                                  {"abort", Way::kAbort, Code::kUnavailable}};
 
-// --- calls of every kind ---------------------------------------------------------------------------------------
+// ---- calls of every kind ----
 
 using Kind = Task<Status> (*)(Channel, CallOptions);
 
@@ -107,7 +107,7 @@ Task<Status> connecting(Channel on, CallOptions options) {
   co_return channel.status();
 }
 
-// --- the world -------------------------------------------------------------------------------------------------
+// ---- the world ----
 
 class Phases : public World {
  protected:
@@ -266,7 +266,7 @@ TEST_F(Phases, TheArgumentIsBeingRead) {
   EXPECT_EQ(run(channel.call<&Desk::add>({1, 2}, kPatience)).value(), 3U);
 }
 
-// --- a silent server -------------------------------------------------------------------------------------------
+// ---- a silent server ----
 
 class Silence : public World {
  protected:

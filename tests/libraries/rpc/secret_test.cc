@@ -70,7 +70,8 @@ class FewUnproven : public Secrets {
   FewUnproven() : Secrets(few()) {}
 };
 
-// Strangers connect and send no proof. The server keeps a few of them, and admits a client that knows the secret.
+// Strangers connect and send no proof. The server keeps a few of them, and admits a client that knows the
+// secret.
 TEST_F(FewUnproven, StrangersThatSayNothingAreBounded) {
   rrdma::rpc::detail::ClientHello hello;
   hello.secret = true;

@@ -3,10 +3,10 @@
 //
 // The oracle: every call has a unique number. A successful call was executed exactly once, any other at most
 // once, a refused one never; only an idempotent method may be executed again. A call ends exactly once, and a
-// successful result is right. Every item of a stream names its call and its place in it. Items arrive in order
-// without gaps, completely if the stream ended well, and never at another call. Streams of either side that are used
-// after their call was cancelled or has ended do nothing. A call fails only because of its caller (deadline,
-// cancellation, closed channel) or an event at its server.
+// successful result is right. Every item of a stream names its call and its place in it. Items arrive in
+// order without gaps, completely if the stream ended well, and never at another call. Streams of either side
+// that are used after their call was cancelled or has ended do nothing. A call fails only because of its
+// caller (deadline, cancellation, closed channel) or an event at its server.
 #pragma once
 
 #include <array>

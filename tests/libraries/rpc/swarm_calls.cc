@@ -11,7 +11,7 @@
 
 namespace rpc_swarm {
 
-// --- the ledger ------------------------------------------------------------------------------------------------
+// ---- the ledger ----
 
 namespace {
 constexpr std::size_t kLedgerSize = kNumbers * sizeof(std::atomic<std::uint16_t>);
@@ -39,7 +39,7 @@ Ledger::~Ledger() {
   ::close(descriptor_);
 }
 
-// --- the service -----------------------------------------------------------------------------------------------
+// ---- the service ----
 
 namespace {
 
@@ -220,7 +220,7 @@ void Bench::add_to(rpc::Server& server) {
   server.add<&Bench::talk>(*this);
 }
 
-// --- the callers -----------------------------------------------------------------------------------------------
+// ---- the callers ----
 
 namespace {
 
@@ -389,7 +389,7 @@ Task<> one_talk(World& world, rpc::Channel channel, std::uint64_t seed, Way& way
   judge(world, number, stream.status(), wishes, way);
 }
 
-// --- cancelled at any point, and used afterwards
+// ---- cancelled at any point, and used afterwards ----
 
 // The calls of other coroutines take the slot meanwhile.
 template <typename Stream>

@@ -176,7 +176,7 @@ Task<comm::Clock::duration> kill_somebody(World& world, std::string survivor, st
   co_return co_await kill_a_client(scene, server, ended);
 }
 
-// --- the victim ------------------------------------------------------------------------------------------------
+// ---- the victim ----
 
 namespace {
 

@@ -1,5 +1,5 @@
-// The tables of the Wireshark plugin must be those of lib/rpc/frame_layout.h. If they differ, the test prints the
-// lines to put between the two marks in the plugin.
+// The tables of the Wireshark plugin must be those of lib/rpc/frame_layout.h. If they differ, the test prints
+// the lines to put between the two marks in the plugin.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,8 +1,9 @@
-// endings: servers that end, one after the other, right after the last message of a client that lives on. The client
-// must get an ACK for every message that a server's program has seen, and for no message that was not delivered. The
-// supervisor (this process) never opens a device, so its children start without RRDMA state.
+// endings: servers that end, one after the other, right after the last message of a client that lives on. The
+// client must get an ACK for every message that a server's program has seen, and for no message that was not
+// delivered. The supervisor (this process) never opens a device, so its children start without RRDMA state.
 //
-//   endings [--ways=NAME,...] [--rounds=N,...] [--events] [--connections=N] [--runs=N] [--random] [--capture=FOLDER]
+//   endings [--ways=NAME,...] [--rounds=N,...] [--events] [--connections=N] [--runs=N] [--random]
+//   [--capture=FOLDER]
 //
 // --random: the server ends by SIGKILL at any moment of the run instead.
 #include <fcntl.h>

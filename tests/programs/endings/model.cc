@@ -26,7 +26,8 @@ constexpr std::size_t kSender = 0, kReceiver = 1;
 constexpr Duration kTick = nanoseconds(300);
 constexpr Instant kBegin{1'000'000'000};
 constexpr int kTicksMax = 100'000;
-// A program that lives on must have acknowledged after that many: 1.2 ms, far below the ACK timeout of its peer.
+// A program that lives on must have acknowledged after that many: 1.2 ms, far below the ACK timeout of its
+// peer.
 constexpr int kTicksOfLife = 4000;
 
 // The scheduler of the model runs the lanes. No thread sleeps.
@@ -318,7 +319,8 @@ void Run::step() {
   --left_;
 }
 
-// The program's thread holds the lock of the lane that it polls. The handler waits for other threads (Run::run).
+// The program's thread holds the lock of the lane that it polls. The handler waits for other threads
+// (Run::run).
 void Run::handle_signal() {
   if (polled_ == nullptr) return;
   handling_ = true;

@@ -1,9 +1,10 @@
-// Model: the last moments of a receiving program and its peer, in virtual time. The engine, the steps of a round, the
-// wake-up protocol with its delayed ACK, the capture and the last answers are the real code. The wire, the threads, the
-// daemon and the ways to end are modelled. A plan determines its run on every machine.
+// Model: the last moments of a receiving program and its peer, in virtual time. The engine, the steps of a
+// round, the wake-up protocol with its delayed ACK, the capture and the last answers are the real code. The
+// wire, the threads, the daemon and the ways to end are modelled. A plan determines its run on every machine.
 //
-// The receiver's program runs beside the threads of its lanes. At every point at which those could be interrupted, the
-// program may poll, see the last message and end. A plan for each value of `after` covers every such point.
+// The receiver's program runs beside the threads of its lanes. At every point at which those could be
+// interrupted, the program may poll, see the last message and end. A plan for each value of `after` covers
+// every such point.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,10 @@
 namespace rrdma::endings {
 
 enum class End : std::uint8_t {
-  kAtOnce,  // SIGKILL, a crash, exec, exit_group: no code of RRDMA runs any more
-  kLanes,   // exit, _exit, quick_exit, exit in a handler, the last pthread_exit: every lane ends first
-  kHandler,  // exit in a handler that interrupts a polling thread: the lane that it polls cannot end, the others do
-  kNever,  // a child of fork ends, a library is closed: the program lives on and calls no verb
+  kAtOnce,   // SIGKILL, a crash, exec, exit_group: no code of RRDMA runs any more
+  kLanes,    // exit, _exit, quick_exit, exit in a handler, the last pthread_exit: every lane ends first
+  kHandler,  // exit in a handler that interrupts a polling thread: the lane that it polls does not end
+  kNever,    // a child of fork ends, a library is closed: the program lives on and calls no verb
 };
 
 struct ModelPlan {

@@ -1,5 +1,5 @@
-// The links of the model: a wire in memory, and its two ends. A ring shows a frame to the peer on commit, a socket on
-// flush. The links call `step` wherever another thread could run.
+// The links of the model: a wire in memory, and its two ends. A ring shows a frame to the peer on commit, a
+// socket on flush. The links call `step` wherever another thread could run.
 #pragma once
 
 #include <array>

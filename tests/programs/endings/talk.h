@@ -1,5 +1,6 @@
-// Talk: the connections of one run, over rdma_cm, each with a completion queue of its own. The client sends a message
-// and waits for the reply, `rounds` times, and then sends one that gets none. A message is its number, from 1 on.
+// Talk: the connections of one run, over rdma_cm, each with a completion queue of its own. The client sends a
+// message and waits for the reply, `rounds` times, and then sends one that gets none. A message is its
+// number, from 1 on.
 #pragma once
 
 #include <rdma/rdma_cma.h>

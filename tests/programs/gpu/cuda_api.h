@@ -1,5 +1,5 @@
-// The part of the CUDA driver API that the programs of this folder call, loaded at run time. It works with NVIDIA's
-// libcuda and with the stub beside it.
+// The part of the CUDA driver API that the programs of this folder call, loaded at run time. It works with
+// NVIDIA's libcuda and with the stub beside it.
 #pragma once
 
 #include <cstddef>

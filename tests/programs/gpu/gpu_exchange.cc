@@ -4,8 +4,8 @@
 //   gpu_exchange --die=near|far                                         one process is killed in the middle
 //   gpu_exchange --speed [--near=MEMORY] [--far=MEMORY]                 bandwidth and latency
 //
-// MEMORY is host, heap, device, created, managed or async (talk.h). The first process ("near") starts the second
-// ("far").
+// MEMORY is host, heap, device, created, managed or async (talk.h). The first process ("near") starts the
+// second ("far").
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>

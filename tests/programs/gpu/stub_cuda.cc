@@ -1,7 +1,8 @@
-// A libcuda.so.1 for tests without a GPU. "Device memory" is a memfd that is mapped twice: without any access at the
-// address that the program sees, so that a touch by the CPU is a fault, and for the stub itself. Streams have threads:
-// an asynchronous copy reads its source some time after the call, as a real one does. cuMemcpyHtoD returns before its
-// data has arrived, unless the memory has the attribute SYNC_MEMOPS. Calls that need a context fail without one.
+// A libcuda.so.1 for tests without a GPU. "Device memory" is a memfd that is mapped twice: without any access
+// at the address that the program sees, so that a touch by the CPU is a fault, and for the stub itself.
+// Streams have threads: an asynchronous copy reads its source some time after the call, as a real one does.
+// cuMemcpyHtoD returns before its data has arrived, unless the memory has the attribute SYNC_MEMOPS. Calls
+// that need a context fail without one.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>

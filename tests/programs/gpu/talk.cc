@@ -190,7 +190,8 @@ ibv_mr* Device::add(const Memory& memory) const {
 
 namespace {
 
-// The first GID of an IPv4 address, or the first of all: a link-local IPv6 address reaches no process on the same host.
+// The first GID of an IPv4 address, or the first of all: a link-local IPv6 address reaches no process on the
+// same host.
 int choose_gid(ibv_context* context, ibv_gid& gid) {
   constexpr std::uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
   for (int index = 0; index < 16 && ibv_query_gid(context, 1, index, &gid) == 0; ++index) {

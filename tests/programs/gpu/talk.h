@@ -1,5 +1,5 @@
-// The two ends of a test between two processes whose buffers lie on a GPU: memory of any kind, a socket to agree on
-// things, and one reliable connection in plain verbs. Every failure ends the process.
+// The two ends of a test between two processes whose buffers lie on a GPU: memory of any kind, a socket to
+// agree on things, and one reliable connection in plain verbs. Every failure ends the process.
 #pragma once
 
 #include <infiniband/verbs.h>

@@ -1,6 +1,7 @@
-// all_attacks SECONDS: one hostile user of a system daemon, with four processes that attack at once until the time is
-// over: questions without end, everything of which there is a number, packets in the name of others, and descriptors
-// that harm the receiver. sixteen_users_test.py runs it beside the programs of fifteen other users.
+// all_attacks SECONDS: one hostile user of a system daemon, with four processes that attack at once until the
+// time is over: questions without end, everything of which there is a number, packets in the name of others,
+// and descriptors that harm the receiver. sixteen_users_test.py runs it beside the programs of fifteen other
+// users.
 #include <linux/memfd.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
@@ -35,8 +36,8 @@ control::Hello hello_of(control::Role role) {
   return hello;
 }
 
-// Asks with many connections and reads no answer; then begins anew. It rests in between, because the daemon bounds
-// the time of a user: otherwise the questions would keep the other attacks out.
+// Asks with many connections and reads no answer; then begins anew. It rests in between, because the daemon
+// bounds the time of a user: otherwise the questions would keep the other attacks out.
 void ask(Instant until) {
   constexpr timespec kRest{.tv_sec = 0, .tv_nsec = 500'000'000};
   const auto page = control::ProcessPage::create();

@@ -1,5 +1,5 @@
-// As many programs as a cluster job puts on one host: each has its slot, each gets its own packets, and all of
-// them survive their daemon. RRDMA_PROGRAMS says how many; 1,100 reach into every size of slot.
+// As many programs as a cluster job puts on one host: each has its slot, each gets its own packets, and all
+// of them survive their daemon. RRDMA_PROGRAMS says how many; 1,100 reach into every size of slot.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>

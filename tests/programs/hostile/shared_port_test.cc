@@ -1,5 +1,6 @@
-// UDP port 4791 among users who do not trust each other: no program of a system daemon gets a socket of the port, and
-// nothing that it does with what it got reaches the packets of others. With --trust-users it does get one.
+// UDP port 4791 among users who do not trust each other: no program of a system daemon gets a socket of the
+// port, and nothing that it does with what it got reaches the packets of others. With --trust-users it does
+// get one.
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -90,8 +91,8 @@ TEST(SharedPort, TheAdministratorMayTrustAllUsers) {
       Privilege::kRoot);
 }
 
-// A program that keeps the descriptors of a slot after releasing it must not read the packets of the next holder. A
-// program that misuses its descriptors in every known way must not stop the packets of others.
+// A program that keeps the descriptors of a slot after releasing it must not read the packets of the next
+// holder. A program that misuses its descriptors in every known way must not stop the packets of others.
 TEST(SharedPort, DescriptorsOfAFormerHolderReachNobody) {
   in_own_network(
       [] {

@@ -1,5 +1,5 @@
-// One user of a system daemon against the others: descriptors that close slowly, pages that grow when they are read,
-// work without end, rights that were given up, and things of which there is one for all.
+// One user of a system daemon against the others: descriptors that close slowly, pages that grow when they
+// are read, work without end, rights that were given up, and things of which there is one for all.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -31,7 +31,7 @@ double seconds_of(const std::function<void()>& body) {
   return static_cast<double>((host::now() - before).ns) / 1e9;
 }
 
-// ---- descriptors whose last close waits
+// ---- descriptors whose last close waits ----
 
 struct TcpPair {
   OwnedFd near, far;
@@ -86,7 +86,8 @@ TEST(SystemDaemon, ADescriptorThatIsSlowToCloseDelaysNobody) {
           std::vector<OwnedFd> peers, connections;
           control::Hello hello;
           hello.has_page = true;
-          // As the page that it is not; as one of more than a message may have; and in a message that nobody reads.
+          // As the page that it is not; as one of more than a message may have; and in a message that nobody
+          // reads.
           for (const std::size_t count : {1u, 40u}) {
             TcpPair pair = slow_to_close(20);
             peers.push_back(std::move(pair.far));
@@ -122,9 +123,10 @@ TEST(SystemDaemon, ADescriptorThatIsSlowToCloseDelaysNobody) {
       Privilege::kRoot);
 }
 
-// ---- pages
+// ---- pages ----
 
-// A sealed page of a program, of which nothing is written but its head: so many rows of QPs, and so many devices.
+// A sealed page of a program, of which nothing is written but its head: so many rows of QPs, and so many
+// devices.
 OwnedFd page_with(std::uint32_t qp_rows, std::uint32_t devices) {
   const auto model = control::ProcessPage::create();
   EXPECT_TRUE(model.ok());
@@ -211,7 +213,7 @@ TEST(SystemDaemon, QuestionsOfOneUserDoNotDelayTheOthers) {
       Privilege::kRoot);
 }
 
-// ---- rights
+// ---- rights ----
 
 // A program of Alice's that runs until the baton comes.
 void run_alice(Baton& ready, Baton& finish) {
@@ -268,7 +270,8 @@ TEST(SystemDaemon, WhoIsNoLongerRootHasNoRightsOfRoot) {
       Privilege::kRoot);
 }
 
-// A call in the name of another's queue pair, or of another host, makes its peer doubt the connection that stands.
+// A call in the name of another's queue pair, or of another host, makes its peer doubt the connection that
+// stands.
 TEST(SystemDaemon, NobodyCallsInAnothersName) {
   in_own_network(
       [] {
@@ -308,7 +311,7 @@ TEST(SystemDaemon, NobodyCallsInAnothersName) {
       Privilege::kRoot);
 }
 
-// ---- things of which all users need some
+// ---- things of which all users need some ----
 
 TEST(SystemDaemon, OneUserDoesNotTakeAllPorts) {
   in_own_network(
@@ -417,7 +420,7 @@ TEST(SystemDaemon, UsersOfANamespaceAreChargedToItsOwner) {
       Privilege::kRoot);
 }
 
-// ---- texts and numbers
+// ---- texts and numbers ----
 
 TEST(SystemDaemon, NamesOfProgramsMoveNoCursor) {
   in_own_network(

@@ -1,6 +1,6 @@
-// A process with several lanes: each has an engine, a lock, links, a slot and a thread of its own, and all share one
-// daemon client. Two lanes of one process are connected to each other like two processes, and exchange messages both
-// ways.
+// A process with several lanes: each has an engine, a lock, links, a slot and a thread of its own, and all
+// share one daemon client. Two lanes of one process are connected to each other like two processes, and
+// exchange messages both ways.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// stalled: a target whose memory blocks every access (side 0 puts it under userfaultfd and answers no fault). The
-// initiator (side 1) posts a WRITE to it, and must go on with other connections of the same completion queue.
-// --userfaultfd=PATH: a copy of /dev/userfaultfd that this user may open.
+// stalled: a target whose memory blocks every access (side 0 puts it under userfaultfd and answers no fault).
+// The initiator (side 1) posts a WRITE to it, and must go on with other connections of the same completion
+// queue. --userfaultfd=PATH: a copy of /dev/userfaultfd that this user may open.
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>

@@ -124,7 +124,8 @@ void World::leave_behind(ibv_context* context, ibv_pd* pd, ibv_qp* qp) {
   verdicts_.object("ibv_create_ah", ibv_create_ah(pd, &address), Expect::kSuccess, {});
 }
 
-// Any thread may take an event of another thread's object, and must acknowledge it for that thread to continue.
+// Any thread may take an event of another thread's object, and must acknowledge it for that thread to
+// continue.
 void World::take_async_event() {
   ibv_async_event event;
   const int answer = ibv_get_async_event(shared_.context, &event);

@@ -1,5 +1,6 @@
-// spin: random verbs calls from several threads, legal and illegal; each result is checked against the manual. It
-// uses plain libibverbs: run it under `rrdma run`. The same seed makes the same calls in each thread.
+// spin: random verbs calls from several threads, legal and illegal; each result is checked against the
+// manual. It uses plain libibverbs: run it under `rrdma run`. The same seed makes the same calls in each
+// thread.
 //
 //   spin [--seed=N] [--calls=N] [--threads=N]
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// The allowed results of a call. Every call of the spin goes through one of these functions. If the manual does not
-// allow the result, it ends the program with the seed and the number of the call.
+// The allowed results of a call. Every call of the spin goes through one of these functions. If the manual
+// does not allow the result, it ends the program with the seed and the number of the call.
 #pragma once
 
 #include <cerrno>

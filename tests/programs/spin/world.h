@@ -1,6 +1,7 @@
-// The state of one thread of the spin: its objects, its memory, its random numbers. Threads share the context and the
-// contents of `Shared`, which exist from before the first call until after the last. Everything else belongs to one
-// thread: a program that uses an object in one thread and destroys it in another is wrong on any device.
+// The state of one thread of the spin: its objects, its memory, its random numbers. Threads share the context
+// and the contents of `Shared`, which exist from before the first call until after the last. Everything else
+// belongs to one thread: a program that uses an object in one thread and destroys it in another is wrong on
+// any device.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -167,8 +168,8 @@ class World {
   Verdicts verdicts_;
   std::mt19937_64 random_;
   std::uint8_t* arena_ = nullptr;
-  // Pages without access. They are mapped nevertheless, or the allocator would use the addresses, and a region over
-  // all memory would lead into its heap.
+  // Pages without access. They are mapped nevertheless, or the allocator would use the addresses, and a
+  // region over all memory would lead into its heap.
   std::uint8_t* nowhere_ = nullptr;
 
   std::vector<PdEntry> pds_;

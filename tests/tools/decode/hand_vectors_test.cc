@@ -2,7 +2,8 @@
 // vector spells out the header layouts field by field. The tests compare parse and emit with it, and whole
 // frames with an ICRC computed bit by bit.
 //
-//   BTH, 12 bytes:  opcode | SE MigReq Pad(2) TVer(4) | P_Key(16) | FECN BECN 0(6) DestQP(24) | AckReq 0(7) PSN(24)
+//   BTH, 12 bytes:  opcode | SE MigReq Pad(2) TVer(4) | P_Key(16) | FECN BECN 0(6) DestQP(24) | AckReq 0(7)
+//   PSN(24)
 //
 // An opcode is transport(3) operation(5): RC 000, XRC 101, CNP 100 00001. Operations: SEND FIRST 0, SEND ONLY
 // 4, SEND ONLY WITH IMMEDIATE 5, WRITE FIRST 6, READ REQUEST 0x0c, READ RESPONSE ONLY 0x10, ACKNOWLEDGE 0x11,

@@ -48,8 +48,8 @@ bool find_gid(const host::Device& device, std::uint32_t index, host::GidEntry& o
   return true;
 }
 
-// Programs search the table from its beginning. One that asks for an entry without the entry before it was given an
-// index, and an empty one is a mistake.
+// Programs search the table from its beginning. One that asks for an entry without the entry before it was
+// given an index, and an empty one is a mistake.
 void note_choice(std::string_view call, Context& context, std::uint32_t index, bool found) {
   if (index <= context.gids_searched) {
     if (index == context.gids_searched) context.gids_searched = index + 1;

@@ -1,6 +1,6 @@
 // Memory regions: registration in all its forms. The pages are not pinned. Every copy is guarded, so a page
-// that the program unmaps fails the work request and never crashes. Memory that the CPU cannot touch is recognised here
-// (nic/memory/memory_kinds.h).
+// that the program unmaps fails the work request and never crashes. Memory that the CPU cannot touch is
+// recognised here (nic/memory/memory_kinds.h).
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <sys/mman.h>
@@ -316,8 +316,8 @@ RRDMA_VERBS ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::siz
   if (validity_of(pd) == ObjectValidity::kForeign)
     RRDMA_PASS_ON(nullptr, ibv_reg_dmabuf_mr, "IBVERBS_1.12", pd, offset, length, iova, fd, access);
   if (check_dmabuf(kCall, fd, length) != 0) return nullptr;
-  // A descriptor cannot be turned into an address again. Programs export their own memory and pass its address as the
-  // iova, which is then checked like any other address.
+  // A descriptor cannot be turned into an address again. Programs export their own memory and pass its
+  // address as the iova, which is then checked like any other address.
   void* const exported = reinterpret_cast<void*>(static_cast<std::uintptr_t>(iova));
   if (const auto origin = nic::MemoryOrigin::of(exported, length); !origin.ordinary()) {
     if (check_memory(kCall, exported, length, static_cast<unsigned>(access), origin) != 0) return nullptr;

@@ -19,8 +19,8 @@ struct RegionForm {
 // Does not access the memory itself. Null with errno and an explanation on failure.
 Mr* register_region(const char* call, const RegionForm& form);
 
-// Also checks the memory: it must be mapped, unless it is registered on demand, or be of a kind that the process can
-// reach in another way.
+// Also checks the memory: it must be mapped, unless it is registered on demand, or be of a kind that the
+// process can reach in another way.
 ibv_mr* register_memory(const char* call, ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
                         unsigned access);
 

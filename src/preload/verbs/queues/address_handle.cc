@@ -112,9 +112,9 @@ bool read_route(const ibv_grh& grh, Route& route) {
   return true;
 }
 
-// Without a GRH a LID names the destination, and ours is 0 (but see host/addresses/lid.h). librdmacm means this port
-// when it sends there (datagram rsockets do). From other callers it is a forgotten GRH, which must be
-// refused.
+// Without a GRH a LID names the destination, and ours is 0 (but see host/addresses/lid.h). librdmacm means
+// this port when it sends there (datagram rsockets do). From other callers it is a forgotten GRH, which must
+// be refused.
 bool names_itself(const ibv_ah_attr& attr, const void* caller) {
   if (attr.is_global != 0 || attr.dlid != 0 || attr.port_num != kPort) return false;
   Dl_info info{};

@@ -61,8 +61,8 @@ bool translate(const ibv_send_wr& wr, const Qp& qp, objects::SendEntry& entry) {
   }
 }
 
-// Posting a bind determines the window's key; the program chose its low byte. A bind that will complete in error may
-// name no window.
+// Posting a bind determines the window's key; the program chose its low byte. A bind that will complete in
+// error may name no window.
 void tell_key(const ibv_send_wr& wr) {
   if (wr.bind_mw.mw == nullptr) return;
   wr.bind_mw.mw->rkey = objects::MemoryTable::with_variant(wr.bind_mw.mw->rkey, wr.bind_mw.rkey);

@@ -1,5 +1,5 @@
-// A program that uses only the installed library: prints the device that it would use. `consumer hardware` refuses
-// the software device.
+// A program that uses only the installed library: prints the device that it would use. `consumer hardware`
+// refuses the software device.
 #include <rrdma/comm/context.h>
 
 #include <cstdio>
