@@ -4,13 +4,15 @@
 
 A size is that of the longer buffer of a collective, in bytes. Every step is printed before it begins, so that the last
 line locates a hang. A rank that still runs after --limit seconds prints its stacks. Rank 0 decides before each size
-whether the time is enough for it. With --die, rank 1 ends in the middle, and the other ranks must get an error.
+whether the time is enough for it. With --die, rank 1 kills itself after the first size, and the other ranks must get an
+error from the next collective.
 """
 import argparse
 import datetime
 import faulthandler
 import json
 import os
+import signal
 import sys
 import time
 
@@ -114,28 +116,46 @@ class Rank:
         while self.store.add(name, 0) < self.ranks:
             time.sleep(0.01)
 
+    def every(self, octets):
+        """Each collective once, checked. Returns the time of the first one."""
+        first = self.all_reduce(octets)
+        self.gather_and_scatter(octets)
+        self.send_and_receive(octets)
+        return first
+
+    def die(self):
+        """Rank 1 is dead before the others begin the next collective: one that it could still answer may need no answer."""
+        if self.rank == 1:
+            self.say("kills itself")
+            self.store.set("dying", "yes")
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.store.wait(["dying"])
+        time.sleep(1)
+        self.every(self.options.sizes[0])
+
     def run(self):
-        estimate = base = 0.0
+        # Connections and first launches cost more than any size, and say nothing about it.
+        self.every(8)
+        begin = time.monotonic()
+        self.every(8)
+        estimate = base = time.monotonic() - begin
         sizes = self.options.sizes
         for octets, following in zip(sizes, [*sizes[1:], 0]):
             if not self.agree(octets, estimate):
                 self.say(f"{octets} bytes: left out, it may take {estimate:.0f} s and {self.left():.0f} s are left")
                 break
             begin = time.monotonic()
-            first = self.all_reduce(octets)
-            if self.options.die and self.rank == 1:
-                self.say("ends")
-                os._exit(9)
-            self.gather_and_scatter(octets)
-            self.send_and_receive(octets)
+            first = self.every(octets)
             seconds = self.measure(octets)
             self.figures[octets] = seconds
             self.say(f"{octets} bytes: all right; all_reduce first {first * 1e6:.0f} us, then {seconds * 1e6:.1f} us, {octets / seconds * 1e-9:.3f} GB/s")
             self.write()
-            # The first sizes mostly cost what does not depend on the size: turns of the GPU, connections.
+            if self.options.die:
+                self.die()
+            # Turns of the GPU and checks cost the same for each small size.
             spent = time.monotonic() - begin
+            base = max(base, spent) if octets <= 65536 else base
             estimate = spent + max(0.0, spent - base) * following / octets
-            base = spent if base == 0.0 or spent < base else base
         self.meet("done")
         self.say("destroy_process_group")
         dist.destroy_process_group()
