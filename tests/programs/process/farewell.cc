@@ -96,7 +96,7 @@ void leave(const std::string& way, const End& end) {
 
 int main(int argc, char** argv) {
   Arguments arguments(argc, argv);
-  const std::uint64_t rounds = arguments.number("rounds", 2000);
+  const std::uint64_t rounds = arguments.number("rounds", 200);
   const std::string way = arguments.text("leave", "exit");
   SideChannel side = SideChannel::open(arguments);
   Device device(arguments);
