@@ -29,14 +29,29 @@ void QueuePair::note_completion(bool receive) {
   }
 }
 
-std::optional<DatagramRoute> QueuePair::unknown_route() {
-  if (!datagram || sends.masked(taken_) == sends.producer()) return std::nullopt;
-  SlotCopy slot;
-  sends.load(taken_, slot);
-  RxeSend send;
-  std::memcpy(&send, slot.data(), sizeof send);
-  const DatagramRoute route = route_of(send.datagram.address);
-  return addresses.contains(route) ? std::nullopt : std::optional(route);
+const DatagramRoute* QueuePair::unknown_route() const { return waits_ ? &waiting_route_ : nullptr; }
+
+void QueuePair::learn(const DatagramRoute& route, objects::AddressHandle& address) {
+  if (addresses.size() >= kRoutesMax) {
+    addresses.begin()->second->destroy();
+    addresses.erase(addresses.begin());
+  }
+  addresses[route] = &address;
+}
+
+// Copies the next request once: the program may write to its slot at any time. False if there is none, or its
+// route is unknown.
+bool QueuePair::load_next() {
+  if (!waits_) {
+    if (sends.masked(taken_) == sends.producer()) return false;
+    sends.load(taken_, slot_);
+    if (!datagram) return true;
+    RxeSend send;
+    std::memcpy(&send, slot_.data(), sizeof send);
+    waiting_route_ = route_of(send.datagram.address);
+  }
+  waits_ = datagram && !addresses.contains(waiting_route_);
+  return !waits_;
 }
 
 void QueuePair::take_sends(transport::Engine& engine, Regions& regions, Instant now) {
@@ -44,63 +59,66 @@ void QueuePair::take_sends(transport::Engine& engine, Regions& regions, Instant 
   const QpState state = engine_qp->state;
   // As rxe: requests wait in the ring until the QP can send.
   if (state == QpState::kReset || state == QpState::kInit || state == QpState::kReadyToReceive) return;
-  for (std::uint32_t most = sends.slots(); most > 0 && sends.masked(taken_) != sends.producer(); --most) {
-    SlotCopy slot;
-    sends.load(taken_, slot);
-    if (datagram) {
-      RxeSend send;
-      std::memcpy(&send, slot.data(), sizeof send);
-      if (!addresses.contains(route_of(send.datagram.address))) return;
-    }
+  for (std::uint32_t most = sends.slots(); most > 0 && load_next(); --most) {
     ++taken_;
-    if (post(engine, regions, slot, now) == Outcome::kPosted) continue;
+    if (post(engine, regions, now) == Outcome::kPosted) continue;
     std::uint64_t wr_id;
-    std::memcpy(&wr_id, slot.data(), sizeof wr_id);
+    std::memcpy(&wr_id, slot_.data(), sizeof wr_id);
     fail(engine, wr_id, now);
   }
 }
 
-QueuePair::Outcome QueuePair::post(transport::Engine& engine, Regions& regions, SlotCopy& slot, Instant now) {
+QueuePair::Outcome QueuePair::post(transport::Engine& engine, Regions& regions, Instant now) {
   RxeSend send;
-  std::memcpy(&send, slot.data(), sizeof send);
-  if (send.opcode == kRegisterOpcode && limits.grant_key != 0) return register_fast(regions, send);
+  std::memcpy(&send, slot_.data(), sizeof send);
+  if (send.opcode == kRegisterOpcode && limits.grant_key != 0)
+    return register_fast(engine, regions, send, now);
   ParsedSend parsed;
-  if (!parse_send(slot, datagram, limits, parsed)) return Outcome::kRefused;
+  if (!parse_send(slot_, datagram, limits, parsed)) return Outcome::kRefused;
   if (datagram) {
     const bool sends_datagram = parsed.request.entry.opcode == objects::SendOpcode::kSend ||
                                 parsed.request.entry.opcode == objects::SendOpcode::kSendImmediate;
     if (!sends_datagram) return Outcome::kRefused;
-    parsed.request.entry.datagram.handle = addresses.at(route_of(send.datagram.address));
+    parsed.request.entry.datagram.handle = addresses.at(waiting_route_);
   }
   return engine.post_send(*engine_qp, parsed.request, now) == transport::PostError::kNone ? Outcome::kPosted
                                                                                           : Outcome::kRefused;
 }
 
-// Takes effect at once. The kernel's users post it before the request that names the key, and without a
-// completion.
-QueuePair::Outcome QueuePair::register_fast(Regions& regions, const RxeSend& send) {
-  ++not_posted_;
+// Takes effect at once: the kernel's users post it before the request that names the key. Its completion must
+// not overtake those of earlier requests, so an invalidation of nothing stands for it in the engine's queue.
+QueuePair::Outcome QueuePair::register_fast(transport::Engine& engine, Regions& regions, const RxeSend& send,
+                                            Instant now) {
+  const bool works = engine_qp->state != transport::QpState::kError;
   const auto& form = send.registration;
-  if (!regions.open_fast(form.region, form.key, form.address, form.length, form.access)) {
-    --not_posted_;
+  if (works && !regions.open_fast(form.region, form.key, form.address, form.length, form.access))
     return Outcome::kRefused;
+  if (works && (send.send_flags & objects::kSendSignaled) == 0 && !engine_qp->signal_all) {
+    ++not_posted_;
+    return Outcome::kPosted;
   }
-  if ((send.send_flags & objects::kSendSignaled) == 0 && !engine_qp->signal_all) return Outcome::kPosted;
-  send_cq->queue().push({.wr_id = send.wr_id, .qpn = engine_qp->qpn});
-  return Outcome::kPosted;
+  transport::SendRequest marker{};
+  marker.entry.wr_id = send.wr_id;
+  marker.entry.opcode = objects::SendOpcode::kLocalInvalidate;
+  marker.entry.flags = objects::kSendSignaled;
+  marker.entry.immediate_or_key = regions.marker_key(pd);
+  return engine.post_send(*engine_qp, marker, now) == transport::PostError::kNone ? Outcome::kPosted
+                                                                                  : Outcome::kRefused;
 }
 
+// The earlier requests complete first: the kernel knows them by their order.
 void QueuePair::fail(transport::Engine& engine, std::uint64_t wr_id, Instant now) {
-  ++not_posted_;
-  send_cq->queue().push(
-      {.wr_id = wr_id, .status = objects::Status::kLocalQpOperationError, .qpn = engine_qp->qpn});
   transport::QpAttributes to;
   to.state = transport::QpState::kError;
   (void)engine.modify_qp(*engine_qp, to, transport::kAttrState, now);
+  ++not_posted_;
+  send_cq->queue().push(
+      {.wr_id = wr_id, .status = objects::Status::kLocalQpOperationError, .qpn = engine_qp->qpn});
 }
 
 void QueuePair::reset() {
   first_ = taken_ = sends.producer();
+  waits_ = false;
   not_posted_ = 0 - static_cast<std::uint32_t>(engine_qp->send_queue.head());
   sends.set_consumer(taken_);
   if (shared == nullptr) receives.drop();
@@ -109,7 +127,7 @@ void QueuePair::reset() {
 void QueuePair::flush_receives(transport::Engine& engine, Instant now) {
   if (shared != nullptr || engine_qp->state != transport::QpState::kError) return;
   ParsedReceive parsed;
-  while (receives.take(parsed)) {
+  for (std::uint32_t most = receives.slots(); most > 0 && receives.take(parsed); --most) {
     (void)engine.post_receive(*engine_qp, parsed.wr_id, std::span(parsed.list).first(parsed.count), now);
   }
 }

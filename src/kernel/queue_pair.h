@@ -5,7 +5,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 
 #include "base/instant.h"
 #include "kernel/queues.h"
@@ -13,6 +12,8 @@
 #include "transport/engine.h"
 
 namespace rrdma::kernel {
+
+inline constexpr std::size_t kRoutesMax = 4096;  // of a datagram QP
 
 struct QueuePair {
   QueuePair(const Channel& channel, std::uint32_t of, const rrdma_create_qp& form, std::uint32_t grant_key);
@@ -25,8 +26,11 @@ struct QueuePair {
   // A send or a receive has completed: its slot is the program's again.
   void note_completion(bool receive);
 
-  // The route of the next send, if it is a datagram to a destination without a handle yet.
-  [[nodiscard]] std::optional<DatagramRoute> unknown_route();
+  // The route of the next send, if it is a datagram to a destination without a handle yet. After
+  // take_sends().
+  [[nodiscard]] const DatagramRoute* unknown_route() const;
+  // Takes the address; another one may go for it.
+  void learn(const DatagramRoute& route, objects::AddressHandle& address);
   // Moves send requests from the ring to the engine, up to a datagram with an unknown route. A malformed
   // request fails the QP.
   void take_sends(transport::Engine& engine, Regions& regions, Instant now);
@@ -50,13 +54,17 @@ struct QueuePair {
 
  private:
   enum class Outcome : std::uint8_t { kPosted, kRefused };
-  Outcome post(transport::Engine& engine, Regions& regions, SlotCopy& slot, Instant now);
-  Outcome register_fast(Regions& regions, const RxeSend& send);
+  [[nodiscard]] bool load_next();
+  Outcome post(transport::Engine& engine, Regions& regions, Instant now);
+  Outcome register_fast(transport::Engine& engine, Regions& regions, const RxeSend& send, Instant now);
   void fail(transport::Engine& engine, std::uint64_t wr_id, Instant now);
 
   std::uint32_t taken_ = 0;       // index of the next send to take
   std::uint32_t not_posted_ = 0;  // sends that never were in the engine's queue
   std::uint32_t first_ = 0;       // index of the first send
+  SlotCopy slot_{};               // the send at taken_
+  DatagramRoute waiting_route_;   // of it
+  bool waits_ = false;            // it is a datagram to a destination without a handle
 };
 
 }  // namespace rrdma::kernel

@@ -26,7 +26,9 @@ objects::ProtectionDomain& Regions::domain(std::uint32_t handle) {
 void Regions::end_domain(std::uint32_t handle) {
   const auto found = domains_.find(handle);
   if (found == domains_.end()) return;
-  if (found->second->grants != nullptr) (void)table_.deregister(*found->second->grants);
+  for (objects::MemoryRegion** own : {&found->second->grants, &found->second->marker}) {
+    if (*own != nullptr && table_.deregister(**own)) *own = nullptr;
+  }
   if (found->second->domain.users == 0) domains_.erase(found);
 }
 
@@ -43,10 +45,23 @@ std::uint32_t Regions::grant_key(std::uint32_t handle) {
     if (!region) return 0;
     of.grants = *region;
   }
+  if (of.marker == nullptr) {
+    const auto region = table_.register_region(
+        {.pd = &of.domain, .host = as_pointer(RRDMA_FAST_BASE), .length = 0, .access = 0, .kind = kind_});
+    if (!region) return 0;
+    of.marker = *region;
+    of.marker->renewable = true;
+  }
   return of.grants->key;
 }
 
+std::uint32_t Regions::marker_key(std::uint32_t handle) const {
+  const auto found = domains_.find(handle);
+  return found != domains_.end() && found->second->marker != nullptr ? found->second->marker->key : 0;
+}
+
 int Regions::add(std::uint32_t handle, const rrdma_register& form, std::uint32_t& key) {
+  if (regions_.contains(handle)) return -EEXIST;
   const bool writable = (form.access & kWritingRights) != 0;
   Mapping memory = channel_.map(RRDMA_REGION_PAGE(handle), std::size_t{form.pages} * kPageOctets, writable);
   if (!memory) return -errno;
@@ -62,6 +77,7 @@ int Regions::add(std::uint32_t handle, const rrdma_register& form, std::uint32_t
 }
 
 int Regions::add_fast(std::uint32_t handle, const rrdma_register& form, std::uint32_t& key) {
+  if (regions_.contains(handle)) return -EEXIST;
   const auto region = table_.register_region(
       {.pd = &domain(form.pd),
        .host = as_pointer(RRDMA_FAST_BASE | std::uint64_t{handle} << RRDMA_FAST_OFFSET_BITS),

@@ -25,6 +25,9 @@ class Regions {
   void end_domain(std::uint32_t handle);
   // The key of all grants in this domain; 0: there are too many keys.
   [[nodiscard]] std::uint32_t grant_key(std::uint32_t domain);
+  // The key of a region without memory. Its invalidation does nothing, any number of times. REQUIRES:
+  // grant_key() has given a key of this domain. Under the lock of the lane.
+  [[nodiscard]] std::uint32_t marker_key(std::uint32_t domain) const;
 
   // Return an errno, negative; the key in `key`.
   [[nodiscard]] int add(std::uint32_t handle, const rrdma_register& form, std::uint32_t& key);
@@ -38,6 +41,7 @@ class Regions {
   struct Domain {
     objects::ProtectionDomain domain;
     objects::MemoryRegion* grants = nullptr;
+    objects::MemoryRegion* marker = nullptr;
   };
   struct Region {
     Mapping memory;

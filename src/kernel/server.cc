@@ -133,10 +133,13 @@ int Server::change_memory(const rrdma_request& request, std::uint32_t& key) {
 
 void Server::change_queue(const rrdma_request& request) {
   const std::lock_guard lock(lane_.mutex());
+  // A queue in use stays, whatever the kernel says.
   if (request.op == RRDMA_OP_DESTROY_CQ) {
-    queues_.erase(request.handle);
+    const auto found = queues_.find(request.handle);
+    if (found != queues_.end() && found->second->queue().users == 0) queues_.erase(found);
   } else if (request.op == RRDMA_OP_DESTROY_SRQ) {
-    shared_.erase(request.handle);
+    const auto found = shared_.find(request.handle);
+    if (found != shared_.end() && found->second->queue.users == 0) shared_.erase(found);
   } else if (const auto found = shared_.find(request.handle); found != shared_.end()) {
     found->second->queue.arm_limit(request.limit);
   }
@@ -160,7 +163,8 @@ QueuePair* Server::find(std::uint32_t handle) {
 void Server::ring(std::uint32_t handle) {
   QueuePair* const qp = find(handle);
   if (qp == nullptr) return;
-  for (;;) {
+  // A program may write new destinations for ever; in its ring there are no more than slots.
+  for (std::uint32_t most = qp->sends.slots(); most > 0; --most) {
     {
       const std::lock_guard lock(lane_.mutex());
       const Instant now = lane_.now();
@@ -168,8 +172,8 @@ void Server::ring(std::uint32_t handle) {
       qp->flush_receives(lane_.engine(), now);
       lane_.transmit_posted(*qp->engine_qp, now);
     }
-    const auto route = qp->unknown_route();
-    if (!route || !learn_route(*qp, *route)) return;
+    if (qp->unknown_route() == nullptr) return;
+    learn_route(*qp, *qp->unknown_route());
   }
 }
 
@@ -274,7 +278,7 @@ Result<objects::Path, Problem> Server::resolve(const rrdma_address& address, wir
                                  .remote_qpn = remote});
 }
 
-bool Server::learn_route(QueuePair& qp, const DatagramRoute& route) {
+void Server::learn_route(QueuePair& qp, const DatagramRoute& route) {
   const auto path = lane_.resolve(device_, {.remote = route.remote,
                                             .local_gid_index = gid_index(route.local),
                                             .flow_label = route.flow_label,
@@ -284,8 +288,7 @@ bool Server::learn_route(QueuePair& qp, const DatagramRoute& route) {
   // An address without a path: the datagram is lost on the way, as on any network.
   objects::Path way = path ? *path : objects::Path{};
   const std::lock_guard lock(lane_.mutex());
-  qp.addresses[route] = new objects::AddressHandle{.pd = qp.engine_qp->pd, .path = way};
-  return true;
+  qp.learn(route, *new objects::AddressHandle{.pd = qp.engine_qp->pd, .path = way});
 }
 
 int Server::modify_qp(QueuePair& qp, const rrdma_qp_attributes& from) {

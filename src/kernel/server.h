@@ -48,7 +48,7 @@ class Server final : private nic::QpListener, private nic::DaemonListener {
   // Resolves an address of the kernel; it may block.
   [[nodiscard]] Result<objects::Path, Problem> resolve(const rrdma_address& address, wire::Qpn local,
                                                        wire::Qpn remote);
-  [[nodiscard]] bool learn_route(QueuePair& qp, const DatagramRoute& route);
+  void learn_route(QueuePair& qp, const DatagramRoute& route);
   [[nodiscard]] std::uint32_t gid_index(const wire::Gid& local) const;
 
   void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override;

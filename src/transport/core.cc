@@ -127,8 +127,12 @@ void Core::flush_receives(QueuePair& qp, Instant now) {
     qp.resp.have_receive = false;
     flush(qp.resp.receive.wr_id);
   }
+  // A source may bring more for ever; its owner has no more than the queue holds.
   objects::ReceiveEntry entry;
-  while (qp.receive_queue.take(entry, qp.resp.receive_list.get())) flush(entry.wr_id);
+  for (std::uint32_t most = qp.receive_queue.capacity(); most > 0; --most) {
+    if (!qp.receive_queue.take(entry, qp.resp.receive_list.get())) break;
+    flush(entry.wr_id);
+  }
 }
 
 void Core::check_drained(QueuePair& qp) {

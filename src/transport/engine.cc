@@ -255,7 +255,9 @@ void Engine::reset_qp(QueuePair& qp) {
   if (qp.last_answer != nullptr) qp.last_answer->store(0, std::memory_order_relaxed);
   drop_work(qp);
   objects::ReceiveEntry dropped;
-  while (qp.receive_queue.take(dropped, qp.resp.receive_list.get())) {
+  for (std::uint32_t most = qp.receive_queue.capacity(); most > 0; --most) {
+    if (!qp.receive_queue.take(dropped, qp.resp.receive_list.get()))
+      break;  // a source may bring more for ever
   }
   auto list = std::move(qp.resp.receive_list);
   qp.req = {};

@@ -400,4 +400,25 @@ TEST_F(EnginePair, DatagramCarriesAGrhArea) {
   EXPECT_EQ(0, std::memcmp(b_.buffer.data() + 40, a_.buffer.data(), 100));
 }
 
+// A program may write new requests faster than the engine takes them.
+class EndlessReceives final : public objects::ReceiveSource {
+ public:
+  void refill(objects::ReceiveQueue& queue) override { (void)queue.post(next++, {}); }
+  std::uint64_t next = 0;
+};
+
+TEST_F(EnginePair, ASourceThatNeverEndsIsFlushedOnce) {
+  connect(QpType::kRc);
+  EndlessReceives source;
+  b_.qp->receive_queue.set_source(&source);
+  QpAttributes attr;
+  attr.state = QpState::kError;
+  ASSERT_TRUE(b_.engine.modify_qp(*b_.qp, attr, kAttrState, now_));
+  EXPECT_EQ(source.next, b_.qp->receive_queue.capacity());
+  attr.state = QpState::kReset;
+  ASSERT_TRUE(b_.engine.modify_qp(*b_.qp, attr, kAttrState, now_));
+  EXPECT_EQ(source.next, 2 * b_.qp->receive_queue.capacity());
+  b_.qp->receive_queue.set_source(nullptr);
+}
+
 }  // namespace rrdma::transport::engine_test
