@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * Requests to the daemon. A control operation asks and waits, killably and with a timeout. A note is told and forgotten.
- * A doorbell is a QP in a list. All are dropped when the daemon goes: waiting callers get -ENODEV.
+ * A doorbell is a QP in a list. All are dropped when the daemon goes: waiting callers get -ENODEV. A daemon that let a
+ * caller wait too long is stalled until it answers: others wait a short time, and the ends of objects do not wait.
  *
  * Names: each object has a handle that the daemon uses. rrdma_find() takes a reference; rrdma_unname() waits until the
  * last one is returned. No reference is held while user memory is touched.
@@ -15,7 +16,9 @@ struct rrdma_call {
 	struct rrdma_request request;
 	struct rrdma_reply reply;
 	struct completion done;
-	bool answered;			/* and in no list; under dev->lock */
+	/* Under dev->lock. */
+	bool taken;			/* the daemon has read it */
+	bool answered;			/* and in no list */
 };
 
 int rrdma_name(struct rrdma_dev *dev, struct rrdma_object *object, enum rrdma_kind kind)
@@ -75,6 +78,17 @@ static struct rrdma_object *rrdma_hold_at(struct rrdma_dev *dev, unsigned long h
 	return object;
 }
 
+static struct rrdma_call *rrdma_make_call(const struct rrdma_request *request, gfp_t how)
+{
+	struct rrdma_call *call = kzalloc(sizeof(*call), how);
+
+	if (!call)
+		return NULL;
+	call->request = *request;
+	init_completion(&call->done);
+	return call;
+}
+
 static bool rrdma_enqueue(struct rrdma_dev *dev, struct rrdma_call *call, bool wants_reply)
 {
 	unsigned long flags;
@@ -92,73 +106,76 @@ static bool rrdma_enqueue(struct rrdma_dev *dev, struct rrdma_call *call, bool w
 	return served;
 }
 
-static int rrdma_ask_and_wait(struct rrdma_dev *dev, struct rrdma_request *request, struct rrdma_reply *reply,
-			      bool *answered)
+/* REQUIRES: dev->lock. `op` goes to the daemon as a note, in the memory of this call, after what it has read. */
+static void rrdma_turn_into_note(struct rrdma_dev *dev, struct rrdma_call *call, u32 op)
 {
-	struct rrdma_call *call = kzalloc(sizeof(*call), GFP_KERNEL);
+	call->request.op = op;
+	call->request.tag = 0;
+	list_add_tail(&call->entry, &dev->calls);
+}
+
+/*
+ * Takes the call. An unanswered request that the daemon never read is withdrawn, so that a stalled daemon collects no
+ * notes; if it was read, `undo` (0: nothing) follows it. An end is never withdrawn.
+ */
+static int rrdma_wait_for_reply(struct rrdma_dev *dev, struct rrdma_call *call, struct rrdma_reply *reply, u32 undo,
+				bool ends)
+{
+	long patience = RRDMA_CALL_TIMEOUT, left;
 	unsigned long flags;
-	long left;
+	bool noted = false;
 	int err;
 
-	*answered = false;
-	if (!call)
-		return -ENOMEM;
-	call->request = *request;
-	init_completion(&call->done);
 	if (!rrdma_enqueue(dev, call, true)) {
 		kfree(call);
 		return -ENODEV;
 	}
-	left = wait_for_completion_killable_timeout(&call->done, READ_ONCE(dev->stalled) ? RRDMA_STALLED_TIMEOUT :
-											     RRDMA_CALL_TIMEOUT);
+	if (READ_ONCE(dev->stalled))
+		patience = ends ? 0 : RRDMA_STALLED_TIMEOUT;
+	left = wait_for_completion_killable_timeout(&call->done, patience);
 	spin_lock_irqsave(&dev->lock, flags);
-	*answered = call->answered;
 	if (call->answered) {
-		left = 1;
-	} else {
-		list_del(&call->entry);
-		if (!left)
-			dev->stalled = true;
-	}
-	spin_unlock_irqrestore(&dev->lock, flags);
-	if (left <= 0) {
-		err = left < 0 ? -EINTR : -ETIMEDOUT;
-	} else {
 		err = call->reply.error;
 		if (err > 0 || err < -MAX_ERRNO)
 			err = -EIO;
 		if (reply)
 			*reply = call->reply;
+	} else {
+		err = left < 0 ? -EINTR : -ETIMEDOUT;
+		if (!left)
+			dev->stalled = true;
+		list_del(&call->entry);
+		noted = undo && (call->taken || ends);
+		if (noted)
+			rrdma_turn_into_note(dev, call, undo);
 	}
-	kfree(call);
+	spin_unlock_irqrestore(&dev->lock, flags);
+	if (noted)
+		wake_up(&dev->wait);
+	else
+		kfree(call);
 	return err;
 }
 
-int rrdma_ask(struct rrdma_dev *dev, struct rrdma_request *request, struct rrdma_reply *reply)
+int rrdma_ask(struct rrdma_dev *dev, const struct rrdma_request *request, struct rrdma_reply *reply, u32 undo)
 {
-	bool answered;
+	struct rrdma_call *call = rrdma_make_call(request, GFP_KERNEL);
 
-	return rrdma_ask_and_wait(dev, request, reply, &answered);
+	return call ? rrdma_wait_for_reply(dev, call, reply, undo, false) : -ENOMEM;
 }
 
-/* The end of something must not be lost: without an answer the request is repeated as a note. */
-int rrdma_ask_end(struct rrdma_dev *dev, struct rrdma_request *request)
+/* The end of something must not be lost: without an answer the request becomes a note. */
+int rrdma_ask_end(struct rrdma_dev *dev, const struct rrdma_request *request)
 {
-	bool answered;
-	int err = rrdma_ask_and_wait(dev, request, NULL, &answered);
-
-	if (!answered)
-		rrdma_tell(dev, request);
-	return err;
+	return rrdma_wait_for_reply(dev, rrdma_make_call(request, GFP_KERNEL | __GFP_NOFAIL), NULL, request->op, true);
 }
 
 int rrdma_tell(struct rrdma_dev *dev, const struct rrdma_request *request)
 {
-	struct rrdma_call *call = kzalloc(sizeof(*call), GFP_ATOMIC);
+	struct rrdma_call *call = rrdma_make_call(request, GFP_ATOMIC);
 
 	if (!call)
 		return -ENOMEM;
-	call->request = *request;
 	if (rrdma_enqueue(dev, call, false))
 		return 0;
 	kfree(call);
@@ -237,6 +254,7 @@ bool rrdma_next_request(struct rrdma_dev *dev, struct rrdma_request *request)
 		*request = call->request;
 		if (request->tag) {
 			list_move_tail(&call->entry, &dev->asked);
+			call->taken = true;
 		} else {
 			list_del(&call->entry);
 			told = call;

@@ -39,12 +39,34 @@ static int rrdma_list_pages(struct rrdma_mr *mr)
 	return page == mr->pages + mr->page_count ? 0 : -EINVAL;
 }
 
-struct ib_mr *rrdma_reg_user_mr(struct ib_pd *ib, u64 start, u64 length, u64 virt, int access, struct ib_udata *udata)
+/* Names the region and tells the daemon, which gives it a key. The request lacks only its handle and domain. */
+static int rrdma_introduce(struct rrdma_mr *mr, struct ib_pd *ib, struct rrdma_request *request)
 {
 	struct rrdma_dev *dev = to_dev(ib->device);
+	struct rrdma_reply reply;
+	int err = rrdma_name(dev, &mr->object, RRDMA_MR);
+
+	if (err)
+		return err;
+	request->handle = mr->object.handle;
+	request->region.pd = to_pd(ib)->object.handle;
+	WRITE_ONCE(to_pd(ib)->object.told, true);
+	err = rrdma_ask(dev, request, &reply, RRDMA_OP_DEREGISTER);
+	if (err) {
+		rrdma_unname(&mr->object);
+		if (mr->umem)
+			rrdma_unmap_region(mr);
+		return err;
+	}
+	WRITE_ONCE(mr->object.told, true);
+	mr->ib.lkey = mr->ib.rkey = reply.number;
+	return 0;
+}
+
+struct ib_mr *rrdma_reg_user_mr(struct ib_pd *ib, u64 start, u64 length, u64 virt, int access, struct ib_udata *udata)
+{
 	struct rrdma_mr *mr = kzalloc(sizeof(*mr), GFP_KERNEL);
 	struct rrdma_request request = { .op = RRDMA_OP_REGISTER };
-	struct rrdma_reply reply;
 	int err;
 
 	if (!mr)
@@ -57,29 +79,15 @@ struct ib_mr *rrdma_reg_user_mr(struct ib_pd *ib, u64 start, u64 length, u64 vir
 	err = rrdma_list_pages(mr);
 	if (err)
 		goto release;
-	err = rrdma_name(dev, &mr->object, RRDMA_MR);
-	if (err)
-		goto release;
-	request.handle = mr->object.handle;
-	request.region.pd = to_pd(ib)->object.handle;
 	request.region.access = access;
 	request.region.address = virt;
 	request.region.length = length;
 	request.region.first_offset = ib_umem_offset(mr->umem);
 	request.region.pages = mr->page_count;
-	to_pd(ib)->object.told = true;
-	err = rrdma_ask(dev, &request, &reply);
-	if (err)
-		goto unname;
-	mr->object.told = true;
-	mr->ib.lkey = mr->ib.rkey = reply.number;
-	return &mr->ib;
+	err = rrdma_introduce(mr, ib, &request);
+	if (!err)
+		return &mr->ib;
 
-unname:
-	request.op = RRDMA_OP_DEREGISTER;
-	rrdma_tell(dev, &request);	/* the daemon may have taken the request */
-	rrdma_unname(&mr->object);
-	rrdma_unmap_region(mr);
 release:
 	kvfree(mr->pages);
 	ib_umem_release(mr->umem);
@@ -92,7 +100,6 @@ struct ib_mr *rrdma_alloc_mr(struct ib_pd *ib, enum ib_mr_type type, u32 sges)
 {
 	struct rrdma_dev *dev = to_dev(ib->device);
 	struct rrdma_request request = { .op = RRDMA_OP_ALLOC_FAST };
-	struct rrdma_reply reply;
 	struct rrdma_mr *mr;
 	int err = -ENOMEM;
 
@@ -106,27 +113,16 @@ struct ib_mr *rrdma_alloc_mr(struct ib_pd *ib, enum ib_mr_type type, u32 sges)
 	mr->pages = kvcalloc(sges, sizeof(*mr->pages), GFP_KERNEL);
 	if (!mr->pages)
 		goto free;
-	err = rrdma_name(dev, &mr->object, RRDMA_MR);
+	request.region.length = (u64)sges << PAGE_SHIFT;
+	err = rrdma_introduce(mr, ib, &request);
 	if (err)
 		goto free;
-	request.handle = mr->object.handle;
-	request.region.pd = to_pd(ib)->object.handle;
-	request.region.length = (u64)sges << PAGE_SHIFT;
-	to_pd(ib)->object.told = true;
-	err = rrdma_ask(dev, &request, &reply);
-	if (err)
-		goto unname;
-	mr->object.told = true;
-	mr->ib.lkey = mr->ib.rkey = reply.number;
-	err = xa_insert_irq(&dev->fast, reply.number >> 8, &mr->object, GFP_KERNEL);
-	if (err)
-		goto end;
-	return &mr->ib;
+	err = xa_insert_irq(&dev->fast, mr->ib.rkey >> 8, &mr->object, GFP_KERNEL);
+	if (!err)
+		return &mr->ib;
 
-end:
 	request.op = RRDMA_OP_DEREGISTER;
 	rrdma_ask_end(dev, &request);
-unname:
 	rrdma_unname(&mr->object);
 free:
 	kvfree(mr->pages);

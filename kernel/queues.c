@@ -403,15 +403,15 @@ static int rrdma_ask_for_qp(struct rrdma_qp *qp)
 	create->inline_octets = qp->cap.max_inline_data;
 	create->signal_all = qp->signal_all;
 	create->in_kernel = !qp->user;
-	err = rrdma_ask(dev, &request, &reply);
-	if (err) {
-		request.op = RRDMA_OP_DESTROY_QP;
-		rrdma_tell(dev, &request);	/* the daemon may have taken the request */
+	err = rrdma_ask(dev, &request, &reply, RRDMA_OP_DESTROY_QP);
+	if (err)
 		return err;
+	if (reply.number <= 1 || reply.number > 0xffffff) {
+		request.op = RRDMA_OP_DESTROY_QP;
+		rrdma_tell(dev, &request);
+		return -EIO;
 	}
 	qp->object.told = true;
-	if (reply.number <= 1 || reply.number > 0xffffff)
-		return -EIO;
 	qp->ib.qp_num = reply.number;
 	return 0;
 }
@@ -515,7 +515,7 @@ int rrdma_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct 
 		return rrdma_modify_dead(qp, attr, mask);
 	rrdma_take_attributes(&request.qp, attr, mask);
 	if (qp->user || !rrdma_ends_work(attr, mask)) {
-		err = rrdma_ask(qp->object.dev, &request, NULL);
+		err = rrdma_ask(qp->object.dev, &request, NULL, 0);
 	} else {
 		/* A kernel user frees its buffers after this, whatever the daemon does: the kernel flushes then. */
 		err = rrdma_ask_end(qp->object.dev, &request);
@@ -570,7 +570,7 @@ int rrdma_query_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct i
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_state = attr->cur_qp_state = READ_ONCE(qp->dead) ? IB_QPS_ERR : qp->attr.qp_state;
 	if (ib->qp_type != IB_QPT_GSI && !READ_ONCE(qp->dead)) {
-		err = rrdma_ask(qp->object.dev, &request, &reply);
+		err = rrdma_ask(qp->object.dev, &request, &reply, 0);
 		if (err && !READ_ONCE(qp->dead))
 			return err;
 		if (!err)
@@ -617,7 +617,7 @@ int rrdma_attach_group(struct ib_qp *ib, union ib_gid *gid, u16 lid)
 	struct rrdma_request request = { .op = RRDMA_OP_ATTACH_GROUP, .handle = to_qp(ib)->object.handle };
 
 	memcpy(request.group.gid, gid->raw, sizeof(request.group.gid));
-	return rrdma_ask(to_qp(ib)->object.dev, &request, NULL);
+	return rrdma_ask(to_qp(ib)->object.dev, &request, NULL, RRDMA_OP_DETACH_GROUP);
 }
 
 /* Never fails: the core would keep a QP that is being destroyed. */

@@ -207,8 +207,9 @@ int rrdma_name(struct rrdma_dev *dev, struct rrdma_object *object, enum rrdma_ki
 void rrdma_unname(struct rrdma_object *object);	/* waits for its users */
 struct rrdma_object *rrdma_find(struct rrdma_dev *dev, u32 handle, enum rrdma_kind kind);
 void rrdma_release(struct rrdma_object *object);
-int rrdma_ask(struct rrdma_dev *dev, struct rrdma_request *request, struct rrdma_reply *reply);
-int rrdma_ask_end(struct rrdma_dev *dev, struct rrdma_request *request);	/* for destructors */
+/* `undo`: the op that ends what an unanswered request may have begun; 0: none. */
+int rrdma_ask(struct rrdma_dev *dev, const struct rrdma_request *request, struct rrdma_reply *reply, u32 undo);
+int rrdma_ask_end(struct rrdma_dev *dev, const struct rrdma_request *request);	/* for destructors */
 int rrdma_tell(struct rrdma_dev *dev, const struct rrdma_request *request);
 int rrdma_tell_latest(struct rrdma_dev *dev, const struct rrdma_request *request);	/* in place of an unread one */
 void rrdma_tell_destroyed(struct rrdma_object *object, u32 op);
