@@ -343,19 +343,27 @@ void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
 	list_for_each_entry_safe(call, next, &told, entry)
 		kfree(call);
 
+	/* First of all objects: a REG_MR that still opens a region then holds the lock of a queue that is flushed below. */
 	xa_for_each(&dev->objects, index, object) {
-		struct rrdma_object *held = rrdma_hold_at(dev, index);
-
-		if (!held)
+		object = rrdma_hold_at(dev, index);
+		if (!object)
 			continue;
-		WRITE_ONCE(held->told, false);
-		if (held->kind == RRDMA_QP && index != READ_ONCE(dev->gsi)) {
-			rrdma_flush_qp(container_of(held, struct rrdma_qp, object));
+		WRITE_ONCE(object->told, false);
+		rrdma_release(object);
+	}
+	xa_for_each(&dev->objects, index, object) {
+		object = rrdma_find(dev, index, RRDMA_QP);
+		if (!object)
+			continue;
+		if (index != READ_ONCE(dev->gsi)) {
+			struct rrdma_qp *qp = container_of(object, struct rrdma_qp, object);
+
+			rrdma_flush_qp(qp);
 			rrdma_raise_event(dev, index, IB_EVENT_QP_FATAL);
-			if (container_of(held, struct rrdma_qp, object)->srq)
+			if (qp->srq)
 				rrdma_raise_event(dev, index, IB_EVENT_QP_LAST_WQE_REACHED);
 		}
-		rrdma_release(held);
+		rrdma_release(object);
 	}
 	rrdma_close_all_fast(dev);
 	spin_lock_irqsave(&dev->lock, flags);

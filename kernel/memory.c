@@ -96,6 +96,28 @@ free:
 	return ERR_PTR(err);
 }
 
+/*
+ * Keys of fast regions lead to them, without their low byte. A daemon gives each only once; a key of an earlier daemon
+ * may come again, and leads to the new region then.
+ */
+static int rrdma_index_fast(struct rrdma_dev *dev, struct rrdma_mr *mr)
+{
+	struct rrdma_object *earlier, *found;
+	bool taken;
+
+	mr->place = mr->ib.rkey >> 8;
+	xa_lock_irq(&dev->fast);
+	earlier = xa_load(&dev->fast, mr->place);
+	taken = earlier && READ_ONCE(earlier->told);
+	xa_unlock_irq(&dev->fast);
+	if (taken)
+		return -EBUSY;
+	found = xa_cmpxchg_irq(&dev->fast, mr->place, earlier, &mr->object, GFP_KERNEL);
+	if (xa_is_err(found))
+		return xa_err(found);
+	return found == earlier ? 0 : -EBUSY;
+}
+
 struct ib_mr *rrdma_alloc_mr(struct ib_pd *ib, enum ib_mr_type type, u32 sges)
 {
 	struct rrdma_dev *dev = to_dev(ib->device);
@@ -117,7 +139,7 @@ struct ib_mr *rrdma_alloc_mr(struct ib_pd *ib, enum ib_mr_type type, u32 sges)
 	err = rrdma_introduce(mr, ib, &request);
 	if (err)
 		goto free;
-	err = xa_insert_irq(&dev->fast, mr->ib.rkey >> 8, &mr->object, GFP_KERNEL);
+	err = rrdma_index_fast(dev, mr);
 	if (!err)
 		return &mr->ib;
 
@@ -154,6 +176,8 @@ void rrdma_open_fast(struct rrdma_mr *mr, struct rrdma_qp *qp, u32 access)
 {
 	unsigned long flags;
 
+	if (!READ_ONCE(mr->object.told))
+		return;		/* its daemon is gone */
 	WRITE_ONCE(qp->registers, true);
 	spin_lock_irqsave(&mr->lock, flags);
 	mr->open = true;
@@ -202,15 +226,16 @@ void rrdma_close_all_fast(struct rrdma_dev *dev)
 	rrdma_close_some_fast(dev, NULL);
 }
 
-/* The keys of a region differ only in their low byte. */
-void rrdma_close_key(struct rrdma_dev *dev, u32 key)
+/* Through this QP: of its domain. The keys of a region differ only in their low byte. */
+void rrdma_close_key(struct rrdma_qp *qp, u32 key)
 {
+	struct rrdma_dev *dev = qp->object.dev;
 	struct rrdma_object *object;
 	unsigned long flags;
 
 	xa_lock_irqsave(&dev->fast, flags);
 	object = xa_load(&dev->fast, key >> 8);
-	if (object)
+	if (object && container_of(object, struct rrdma_mr, object)->ib.pd == qp->ib.pd)
 		rrdma_close_fast(container_of(object, struct rrdma_mr, object));
 	xa_unlock_irqrestore(&dev->fast, flags);
 }
@@ -274,7 +299,7 @@ int rrdma_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
 
 		if (!mr->umem) {
 			rrdma_close_fast(mr);
-			xa_erase_irq(&mr->object.dev->fast, mr->ib.rkey >> 8);
+			xa_cmpxchg_irq(&mr->object.dev->fast, mr->place, &mr->object, NULL, 0);
 		}
 		rrdma_ask_end(mr->object.dev, &request);
 		rrdma_unname(&mr->object);

@@ -283,8 +283,10 @@ static int rrdma_fill_send(struct rrdma_qp *qp, struct rrdma_work *work, const s
 /* What a request changes in the kernel, before the daemon sees it. */
 static void rrdma_apply_send(struct rrdma_qp *qp, const struct ib_send_wr *wr)
 {
+	if (READ_ONCE(qp->dead))
+		return;		/* its keys were those of another daemon */
 	if (wr->opcode == IB_WR_LOCAL_INV) {
-		rrdma_close_key(qp->object.dev, wr->ex.invalidate_rkey);
+		rrdma_close_key(qp, wr->ex.invalidate_rkey);
 	} else if (wr->opcode == IB_WR_REG_MR) {
 		struct rrdma_mr *mr = to_mr(reg_wr(wr)->mr);
 
@@ -414,12 +416,15 @@ int rrdma_post_srq_recv(struct ib_srq *ib, const struct ib_recv_wr *wr, const st
 }
 
 /* Retires the send in this slot and the unsignaled ones before it. NULL: the daemon may not complete it now. */
-static struct rrdma_work *rrdma_retire_send(struct rrdma_queue *queue, u64 slot, u64 *wr_id)
+static struct rrdma_work *rrdma_retire_send(struct rrdma_queue *queue, u64 slot, bool success, u64 *wr_id)
 {
 	u32 index = queue->oldest;
 	struct rrdma_work *work;
 
-	if (slot >= queue->ring->slots || rrdma_work_at(queue, slot)->state != RRDMA_WORK_POSTED)
+	if (slot >= queue->ring->slots)
+		return NULL;
+	work = rrdma_work_at(queue, slot);
+	if (work->state != RRDMA_WORK_POSTED || (success && !work->signaled))
 		return NULL;
 	for (; (index & (queue->ring->slots - 1)) != slot; index++) {
 		work = rrdma_work_at(queue, index);
@@ -468,7 +473,7 @@ static bool rrdma_take_cqe(struct rrdma_qp *qp, const struct ib_uverbs_wc *from,
 	memset(wc, 0, sizeof(*wc));
 	spin_lock(&queue->lock);
 	work = receive ? rrdma_retire_receive(queue, from->wr_id, &wc->wr_id) :
-			 rrdma_retire_send(queue, from->wr_id, &wc->wr_id);
+			 rrdma_retire_send(queue, from->wr_id, from->status == IB_WC_SUCCESS, &wc->wr_id);
 	if (work) {
 		wc->opcode = work->opcode;
 		wc->byte_len = min_t(u32, from->byte_len, rrdma_length_of(work));
@@ -484,15 +489,14 @@ static bool rrdma_take_cqe(struct rrdma_qp *qp, const struct ib_uverbs_wc *from,
 		rrdma_close_fast_of(qp);
 	if (!receive)
 		return true;
-	if (from->opcode == IB_WC_RECV_RDMA_WITH_IMM) {
+	/* Its length stays within the receive request, too: users take it for the length of what is there. */
+	if (from->opcode == IB_WC_RECV_RDMA_WITH_IMM)
 		wc->opcode = IB_WC_RECV_RDMA_WITH_IMM;
-		wc->byte_len = from->byte_len;
-	}
 	wc->src_qp = from->src_qp & 0xffffff;
 	wc->wc_flags = from->wc_flags & (IB_WC_GRH | IB_WC_WITH_IMM | IB_WC_WITH_INVALIDATE);
 	if (wc->wc_flags & IB_WC_WITH_INVALIDATE) {
 		wc->ex.invalidate_rkey = (__force u32)from->ex.imm_data;
-		rrdma_close_key(qp->object.dev, wc->ex.invalidate_rkey);
+		rrdma_close_key(qp, wc->ex.invalidate_rkey);
 	} else {
 		wc->ex.imm_data = (__force __be32)from->ex.imm_data;
 	}

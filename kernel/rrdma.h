@@ -178,6 +178,7 @@ struct rrdma_mr {
 	struct ib_umem *umem;		/* NULL: not user memory */
 	u64 *pages;			/* pfns of user memory, addresses of a fast registration */
 	u32 page_count, pages_max;
+	unsigned long place;		/* in dev->fast */
 	/* Fast registration. The daemon may copy what the last REG_MR named, while it is open. */
 	spinlock_t lock;
 	bool open;
@@ -293,7 +294,7 @@ void rrdma_open_fast(struct rrdma_mr *mr, struct rrdma_qp *qp, u32 access);
 void rrdma_close_fast(struct rrdma_mr *mr);
 void rrdma_close_fast_of(struct rrdma_qp *qp);
 void rrdma_close_all_fast(struct rrdma_dev *dev);
-void rrdma_close_key(struct rrdma_dev *dev, u32 key);
+void rrdma_close_key(struct rrdma_qp *qp, u32 key);
 ssize_t rrdma_copy_fast(struct rrdma_dev *dev, u64 place, void *buffer, size_t octets, bool store);
 
 /* gsi.c */
