@@ -85,25 +85,15 @@ QueuePair::Outcome QueuePair::post(transport::Engine& engine, Regions& regions, 
                                                                                           : Outcome::kRefused;
 }
 
-// Takes effect at once: the kernel's users post it before the request that names the key. Its completion must
-// not overtake those of earlier requests, so an invalidation of nothing stands for it in the engine's queue.
-QueuePair::Outcome QueuePair::register_fast(transport::Engine& engine, Regions& regions, const RxeSend& send,
-                                            Instant now) {
-  const bool works = engine_qp->state != transport::QpState::kError;
-  const auto& form = send.registration;
-  if (works && !regions.open_fast(form.region, form.key, form.address, form.length, form.access))
-    return Outcome::kRefused;
-  if (works && (send.send_flags & objects::kSendSignaled) == 0 && !engine_qp->signal_all) {
-    ++not_posted_;
-    return Outcome::kPosted;
-  }
-  transport::SendRequest marker{};
-  marker.entry.wr_id = send.wr_id;
-  marker.entry.opcode = objects::SendOpcode::kLocalInvalidate;
-  marker.entry.flags = objects::kSendSignaled;
-  marker.entry.immediate_or_key = regions.marker_key(pd);
-  return engine.post_send(*engine_qp, marker, now) == transport::PostError::kNone ? Outcome::kPosted
-                                                                                  : Outcome::kRefused;
+// In its order: an invalidation of the region's last key may be before it.
+QueuePair::Outcome QueuePair::register_fast(transport::Engine& engine, const Regions& regions,
+                                            const RxeSend& send, Instant now) {
+  transport::SendRequest request{};
+  request.entry.wr_id = send.wr_id;
+  request.entry.flags = static_cast<std::uint8_t>(send.send_flags & objects::kSendSignaled);
+  if (!regions.fill_renewal(send, request.entry)) return Outcome::kRefused;
+  return engine.post_send(*engine_qp, request, now) == transport::PostError::kNone ? Outcome::kPosted
+                                                                                   : Outcome::kRefused;
 }
 
 // The earlier requests complete first: the kernel knows them by their order.

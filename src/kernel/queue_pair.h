@@ -56,7 +56,7 @@ struct QueuePair {
   enum class Outcome : std::uint8_t { kPosted, kRefused };
   [[nodiscard]] bool load_next();
   Outcome post(transport::Engine& engine, Regions& regions, Instant now);
-  Outcome register_fast(transport::Engine& engine, Regions& regions, const RxeSend& send, Instant now);
+  Outcome register_fast(transport::Engine& engine, const Regions& regions, const RxeSend& send, Instant now);
   void fail(transport::Engine& engine, std::uint64_t wr_id, Instant now);
 
   std::uint32_t taken_ = 0;       // index of the next send to take

@@ -26,9 +26,8 @@ objects::ProtectionDomain& Regions::domain(std::uint32_t handle) {
 void Regions::end_domain(std::uint32_t handle) {
   const auto found = domains_.find(handle);
   if (found == domains_.end()) return;
-  for (objects::MemoryRegion** own : {&found->second->grants, &found->second->marker}) {
-    if (*own != nullptr && table_.deregister(**own)) *own = nullptr;
-  }
+  if (found->second->grants != nullptr && table_.deregister(*found->second->grants))
+    found->second->grants = nullptr;
   if (found->second->domain.users == 0) domains_.erase(found);
 }
 
@@ -45,19 +44,7 @@ std::uint32_t Regions::grant_key(std::uint32_t handle) {
     if (!region) return 0;
     of.grants = *region;
   }
-  if (of.marker == nullptr) {
-    const auto region = table_.register_region(
-        {.pd = &of.domain, .host = as_pointer(RRDMA_FAST_BASE), .length = 0, .access = 0, .kind = kind_});
-    if (!region) return 0;
-    of.marker = *region;
-    of.marker->renewable = true;
-  }
   return of.grants->key;
-}
-
-std::uint32_t Regions::marker_key(std::uint32_t handle) const {
-  const auto found = domains_.find(handle);
-  return found != domains_.end() && found->second->marker != nullptr ? found->second->marker->key : 0;
 }
 
 int Regions::add(std::uint32_t handle, const rrdma_register& form, std::uint32_t& key) {
@@ -91,18 +78,16 @@ int Regions::add_fast(std::uint32_t handle, const rrdma_register& form, std::uin
   return 0;
 }
 
-bool Regions::open_fast(std::uint32_t handle, std::uint32_t key, std::uint64_t address, std::uint64_t length,
-                        std::uint32_t access) {
-  const auto found = regions_.find(handle);
+bool Regions::fill_renewal(const RxeSend& from, objects::SendEntry& to) const {
+  const auto& form = from.registration;
+  const auto found = regions_.find(form.region);
   if (found == regions_.end() || !found->second.fast) return false;
-  const std::uint64_t base = RRDMA_FAST_BASE | std::uint64_t{handle} << RRDMA_FAST_OFFSET_BITS;
-  return table_.renew(*found->second.region, key,
-                      {.pd = found->second.region->pd,
-                       .host = as_pointer(base + address % kPageOctets),
-                       .length = length,
-                       .address = address,
-                       .access = access & kKnownRights,
-                       .kind = kind_});
+  to.opcode = objects::SendOpcode::kRenewRegion;
+  to.rkey = {form.key};
+  to.remote_address =
+      (RRDMA_FAST_BASE | std::uint64_t{form.region} << RRDMA_FAST_OFFSET_BITS) + form.address % kPageOctets;
+  to.bind = {nullptr, found->second.region, form.address, form.length, form.access & kKnownRights};
+  return true;
 }
 
 int Regions::remove(std::uint32_t handle) {

@@ -10,7 +10,9 @@
 #include <unordered_map>
 
 #include "kernel/channel.h"
+#include "kernel/rxe_layout.h"
 #include "objects/memory.h"
+#include "objects/work_queue.h"
 
 namespace rrdma::kernel {
 
@@ -25,23 +27,19 @@ class Regions {
   void end_domain(std::uint32_t handle);
   // The key of all grants in this domain; 0: there are too many keys.
   [[nodiscard]] std::uint32_t grant_key(std::uint32_t domain);
-  // The key of a region without memory. Its invalidation does nothing, any number of times. REQUIRES:
-  // grant_key() has given a key of this domain. Under the lock of the lane.
-  [[nodiscard]] std::uint32_t marker_key(std::uint32_t domain) const;
 
   // Return an errno, negative; the key in `key`.
   [[nodiscard]] int add(std::uint32_t handle, const rrdma_register& form, std::uint32_t& key);
   [[nodiscard]] int add_fast(std::uint32_t handle, const rrdma_register& form, std::uint32_t& key);
   [[nodiscard]] int remove(std::uint32_t handle);
-  // The kernel user registers the pages that it has mapped.
-  [[nodiscard]] bool open_fast(std::uint32_t handle, std::uint32_t key, std::uint64_t address,
-                               std::uint64_t length, std::uint32_t access);
+  // A kernel user registers the pages that it has mapped: fills a request that does so when the engine comes
+  // to it. False if there is no such region. Under the lock of the lane.
+  [[nodiscard]] bool fill_renewal(const RxeSend& from, objects::SendEntry& to) const;
 
  private:
   struct Domain {
     objects::ProtectionDomain domain;
     objects::MemoryRegion* grants = nullptr;
-    objects::MemoryRegion* marker = nullptr;
   };
   struct Region {
     Mapping memory;

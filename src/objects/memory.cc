@@ -105,13 +105,20 @@ const MemoryRegion* MemoryTable::nearest_region(const ProtectionDomain& pd, std:
   return nearest;
 }
 
-MemoryWindow* MemoryTable::find_window_of_any_variant(std::uint32_t key) const {
+void* MemoryTable::find_of_any_variant(std::uint32_t key, Kind kind) const {
   const std::size_t mask = entries_.size() - 1;
   for (std::size_t i = slot_of(key); entries_[i].kind != Kind::kEmpty; i = (i + 1) & mask) {
-    if (entries_[i].kind == Kind::kWindow && entries_[i].current_key() >> 8 == key >> 8)
-      return static_cast<MemoryWindow*>(entries_[i].object);
+    if (entries_[i].kind == kind && entries_[i].current_key() >> 8 == key >> 8) return entries_[i].object;
   }
   return nullptr;
+}
+
+MemoryRegion* MemoryTable::find_region_of_any_variant(std::uint32_t key) const {
+  return static_cast<MemoryRegion*>(find_of_any_variant(key, Kind::kRegion));
+}
+
+MemoryWindow* MemoryTable::find_window_of_any_variant(std::uint32_t key) const {
+  return static_cast<MemoryWindow*>(find_of_any_variant(key, Kind::kWindow));
 }
 
 const MemoryRegion* MemoryTable::find_region_of(const std::uint8_t* host, std::uint64_t length) const {

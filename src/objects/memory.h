@@ -203,7 +203,8 @@ class MemoryTable {
   // The region of this domain that holds the address, else the one nearest to it; null if there is none.
   // Looks at every key: for explanations of failures.
   [[nodiscard]] const MemoryRegion* nearest_region(const ProtectionDomain& pd, std::uint64_t address) const;
-  // The window that had this key in any variant; null if it no longer exists.
+  // The region or window that had this key in any variant; null if it no longer exists.
+  [[nodiscard]] MemoryRegion* find_region_of_any_variant(std::uint32_t key) const;
   [[nodiscard]] MemoryWindow* find_window_of_any_variant(std::uint32_t key) const;
   [[nodiscard]] std::size_t size() const { return used_.load(std::memory_order_relaxed); }
   // REQUIRES: the locks of all lanes.
@@ -228,6 +229,7 @@ class MemoryTable {
   };
   [[nodiscard]] const Entry* find(std::uint32_t key) const;
   Entry* find(std::uint32_t key) { return const_cast<Entry*>(std::as_const(*this).find(key)); }
+  [[nodiscard]] void* find_of_any_variant(std::uint32_t key, Kind kind) const;
   void insert(std::uint32_t key, Kind kind, void* object);
   void erase(std::uint32_t key);
   void grow();

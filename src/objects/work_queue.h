@@ -22,7 +22,7 @@ namespace rrdma::objects {
 inline constexpr std::uint32_t kInlineMax = 1024;
 inline constexpr std::uint32_t kQueueEntriesMax = 1u << 16;
 
-// Values of ibv_wr_opcode.
+// Values of ibv_wr_opcode; the last one is the kernel's IB_WR_REG_MR.
 enum class SendOpcode : std::uint8_t {
   kWrite = 0,
   kWriteImmediate = 1,
@@ -36,6 +36,7 @@ enum class SendOpcode : std::uint8_t {
   kSendInvalidate = 9,
   kFlush = 14,
   kAtomicWrite = 15,
+  kRenewRegion = 32,
 };
 
 constexpr CompletionOpcode completion_opcode(SendOpcode opcode) {
@@ -79,7 +80,8 @@ struct AddressHandle {
   }
 };
 
-// Names window and region by their keys: either may be gone when the request is executed.
+// Names window and region by their keys: either may be gone when the request is executed. A request that
+// renews a region has no window; `remote_address` is the host address of the memory.
 struct BindRequest {
   BindRequest() = default;
   BindRequest(const MemoryWindow* of_window, const MemoryRegion* of_region, std::uint64_t first,
@@ -135,7 +137,7 @@ struct SendEntry {
   std::uint32_t read_packets = 0;  // READ: PSNs of one request on the wire
   std::uint32_t received = 0;      // READ: response bytes placed so far
   bool answered = false;           // READ, ATOMIC, FLUSH, ATOMIC WRITE: the response is complete
-  bool local_done = false;         // bind, local invalidate: executed
+  bool local_done = false;         // bind, local invalidate, renewal: executed
   bool placed = false;             // WRITE with immediate: the data was placed by direct access
   Status status = Status::kSuccess;
 

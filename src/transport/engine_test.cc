@@ -421,4 +421,54 @@ TEST_F(EnginePair, ASourceThatNeverEndsIsFlushedOnce) {
   b_.qp->receive_queue.set_source(nullptr);
 }
 
+TEST_F(EnginePair, ARegionIsRenewedInTheOrderOfTheRequests) {
+  connect(QpType::kRc);
+  objects::MemoryRegion& region =
+      *a_.memory.register_region({.pd = &a_.pd, .host = a_.buffer.data(), .length = 0, .access = 0}).value();
+  region.renewable = true;
+  const std::uint32_t first = region.key, second = objects::MemoryTable::next_variant(first);
+  fill(a_, 0, 64);
+  ASSERT_EQ(post(a_, SendOpcode::kRead, {a_.sge(4096, 64)}), PostError::kNone);
+  SendRequest invalidate;
+  invalidate.entry.opcode = SendOpcode::kLocalInvalidate;
+  invalidate.entry.immediate_or_key = first;
+  ASSERT_EQ(a_.engine.post_send(*a_.qp, invalidate, now_), PostError::kNone);
+  SendRequest renew;
+  renew.entry.opcode = SendOpcode::kRenewRegion;
+  renew.entry.rkey = {second};
+  renew.entry.remote_address = reinterpret_cast<std::uint64_t>(a_.buffer.data());
+  renew.entry.bind = {nullptr, &region, 0x1000, 64, objects::kLocalWrite};
+  ASSERT_EQ(a_.engine.post_send(*a_.qp, renew, now_), PostError::kNone);
+  const Sge through = {0x1000, 64, {second}};
+  ASSERT_EQ(post(a_, SendOpcode::kWrite, {through}, 512), PostError::kNone);
+  EXPECT_EQ(region.key, first);
+  run();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(a_.poll().status, Status::kSuccess) << i;
+  EXPECT_EQ(region.key, second);
+  EXPECT_EQ(0, std::memcmp(b_.buffer.data() + 512, a_.buffer.data(), 64));
+}
+
+TEST_F(EnginePair, OnlyARenewableRegionOfTheDomainIsRenewed) {
+  for (const bool renewable : {false, true}) {
+    connect(QpType::kRc, 3, 0, renewable ? 0x20 : 0x10);
+    objects::ProtectionDomain other;
+    objects::MemoryRegion& region =
+        *a_.memory
+             .register_region(
+                 {.pd = renewable ? &other : &a_.pd, .host = a_.buffer.data(), .length = 0, .access = 0})
+             .value();
+    region.renewable = renewable;
+    SendRequest renew;
+    renew.entry.opcode = SendOpcode::kRenewRegion;
+    renew.entry.rkey = {objects::MemoryTable::next_variant(region.key)};
+    renew.entry.bind = {nullptr, &region, 0, 64, objects::kLocalWrite};
+    ASSERT_EQ(a_.engine.post_send(*a_.qp, renew, now_), PostError::kNone);
+    run();
+    EXPECT_EQ(a_.poll().status, Status::kWindowBindError);
+    EXPECT_EQ(a_.qp->state, QpState::kError);
+    ASSERT_TRUE(a_.memory.deregister(region).ok());
+    for (Host* host : {&a_, &b_}) host->engine.destroy_qp(*std::exchange(host->qp, nullptr));
+  }
+}
+
 }  // namespace rrdma::transport::engine_test

@@ -120,28 +120,40 @@ Requester::Start Requester::start(SendEntry& entry) {
 }
 
 Requester::Start Requester::execute_local(SendEntry& entry) {
-  Cause cause = Cause::kNone;
-  if (entry.opcode == SendOpcode::kLocalInvalidate) {
-    // A local invalidate must not overtake earlier READs: their responses may still be placed.
-    if (req_.reads != 0) return Start::kWait;
-    if (!core_.memory.invalidate({entry.immediate_or_key}, *qp_.pd, qp_.qpn))
-      cause = Cause::kInvalidateRefused;
-  } else {
-    const objects::BindRequest& bind = entry.bind;
-    objects::MemoryWindow* window = core_.memory.find_window_of_any_variant(bind.window_key);
-    objects::MemoryRegion* region = core_.memory.find_region(bind.region_key);
-    if (window == nullptr || window->pd != qp_.pd) {
-      cause = Cause::kWindowBindRefused;
-    } else {
-      cause = core_.memory.bind_window(*window, region, bind.address, bind.length, bind.access,
-                                       entry.rkey.value, qp_.qpn);
-    }
-  }
+  // A local invalidate must not overtake earlier READs: their responses may still be placed.
+  if (entry.opcode == SendOpcode::kLocalInvalidate && req_.reads != 0) return Start::kWait;
+  const Cause cause = change_keys(entry);
   if (cause != Cause::kNone) {
     fail_entry(entry, Status::kWindowBindError, cause);
     return Start::kWait;
   }
   return finish_local(entry);
+}
+
+Cause Requester::change_keys(const SendEntry& entry) {
+  const objects::BindRequest& bind = entry.bind;
+  if (entry.opcode == SendOpcode::kLocalInvalidate) {
+    return core_.memory.invalidate({entry.immediate_or_key}, *qp_.pd, qp_.qpn) ? Cause::kNone
+                                                                               : Cause::kInvalidateRefused;
+  }
+  if (entry.opcode == SendOpcode::kRenewRegion) {
+    objects::MemoryRegion* region = core_.memory.find_region_of_any_variant(bind.region_key);
+    const bool renewed =
+        region != nullptr && region->renewable && region->pd == qp_.pd &&
+        core_.memory.renew(*region, entry.rkey.value,
+                           {.pd = region->pd,
+                            .host = reinterpret_cast<void*>(std::uintptr_t{entry.remote_address}),
+                            .length = bind.length,
+                            .address = bind.address,
+                            .access = bind.access,
+                            .kind = region->kind});
+    return renewed ? Cause::kNone : Cause::kWindowBindRefused;
+  }
+  objects::MemoryWindow* window = core_.memory.find_window_of_any_variant(bind.window_key);
+  objects::MemoryRegion* region = core_.memory.find_region(bind.region_key);
+  if (window == nullptr || window->pd != qp_.pd) return Cause::kWindowBindRefused;
+  return core_.memory.bind_window(*window, region, bind.address, bind.length, bind.access, entry.rkey.value,
+                                  qp_.qpn);
 }
 
 Requester::Start Requester::finish_local(SendEntry& entry) {

@@ -28,6 +28,7 @@ class Requester {
   SendVerdict send(const Place& place, objects::FrameSink& sink);
   Start start(objects::SendEntry& entry);
   Start execute_local(objects::SendEntry& entry);
+  [[nodiscard]] objects::Cause change_keys(const objects::SendEntry& entry);
   [[nodiscard]] bool may_go_direct(const objects::SendEntry& entry, bool far) const;
   // True if the target is memory that the CPU cannot touch, and direct access reaches it.
   [[nodiscard]] bool targets_far(const objects::SendEntry& entry) const;

@@ -28,9 +28,11 @@ constexpr bool is_atomic(objects::SendOpcode opcode) {
          opcode == SendOpcode::kAtomicWrite;
 }
 
-// Bind and local invalidate take no PSN.
+// They take no PSN.
 constexpr bool is_local(objects::SendOpcode opcode) {
-  return opcode == objects::SendOpcode::kBindWindow || opcode == objects::SendOpcode::kLocalInvalidate;
+  using objects::SendOpcode;
+  return opcode == SendOpcode::kBindWindow || opcode == SendOpcode::kLocalInvalidate ||
+         opcode == SendOpcode::kRenewRegion;
 }
 
 // Whether the QP type has the operation.
@@ -43,6 +45,7 @@ constexpr bool supports(QpType type, objects::SendOpcode opcode) {
     case SendOpcode::kWriteImmediate:
     case SendOpcode::kBindWindow:
     case SendOpcode::kLocalInvalidate:
+    case SendOpcode::kRenewRegion:
       return type == QpType::kRc || type == QpType::kUc || type == QpType::kXrcSend;
     default: return type == QpType::kRc || type == QpType::kXrcSend;
   }
