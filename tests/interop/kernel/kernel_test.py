@@ -2,7 +2,9 @@
 """make kernel-test: a guest with Debian's kernel, rrdma.ko and `rrdmad --kernel`, and what runs on the device. Each stage
 is a script of stages/ that runs in the guest and prints a line for each thing that it shows.
 
-    kernel_test.py [--quick] [--kernel 6.1] [--build build] [STAGE...]
+    kernel_test.py [--quick | --soak] [--kernel 6.1] [--build build] [STAGE...]
+
+--soak: hostile programs and a hostile daemon for ten minutes each.
 
 In the stage `rxe` a second guest with the kernel's rxe is the peer (rxe_peer.py).
 """
@@ -23,7 +25,8 @@ import machine as image_machine  # noqa: E402
 import rxe_peer  # noqa: E402
 
 QUICK = ["device", "programs", "static", "kill", "remove"]
-ALL = ["device", "programs", "static", "kill", "nvme", "nfs", "hostile", "rxe", "remove"]
+ALL = ["device", "programs", "static", "kill", "nvme", "nfs", "rogue", "hostile", "rxe", "remove", "figures"]
+SOAK = ["device", "rogue", "hostile", "remove"]
 STAGE_SECONDS = 900
 
 
@@ -67,21 +70,23 @@ def build_module(release, folder):
 def build_static(folder):
     """Programs of this folder that are linked statically."""
     headers = ["-idirafter", "/usr/include", "-idirafter", f"/usr/include/{image_machine.here().triplet}"]
-    libraries = ["-Wl,--start-group", "-libverbs", "-lrxe-rdmav34", "-lnl-route-3", "-lnl-3", "-lpthread", "-Wl,--end-group"]
-    for command in (["gcc", "-O1", "-static", "-DRDMA_STATIC_PROVIDERS=rxe", "-o", str(folder / "exchange"),
-                     str(HERE / "exchange.c"), *libraries],
+    libraries = ["-Wl,--start-group", "-lrdmacm", "-libverbs", "-lrxe-rdmav34", "-lnl-route-3", "-lnl-3", "-lpthread", "-Wl,--end-group"]
+    with_rxe = ["gcc", "-O1", "-static", "-DRDMA_STATIC_PROVIDERS=rxe", "-o"]
+    for command in ([*with_rxe, str(folder / "exchange"), str(HERE / "exchange.c"), *libraries],
+                    [*with_rxe, str(folder / "cm_exchange"), str(HERE / "cm_exchange.c"), *libraries],
                     ["musl-gcc", "-O1", "-static", *headers, "-o", str(folder / "bare"), str(HERE / "bare.c")],
                     ["musl-gcc", "-O1", "-static", f"-I{ROOT / 'kernel'}", *headers, "-o", str(folder / "hostile"),
-                     str(HERE / "hostile.c")]):
+                     str(HERE / "hostile.c")],
+                    ["musl-gcc", "-O1", "-static", *headers, "-o", str(folder / "rogue"), str(HERE / "rogue.c")]):
         done = subprocess.run(command, text=True, capture_output=True, check=False)
         if done.returncode != 0:
             raise SystemExit(f"kernel-test: {' '.join(command)}:\n{done.stderr}")
-    return [folder / "exchange", folder / "bare", folder / "hostile"]
+    return [folder / name for name in ("exchange", "cm_exchange", "bare", "hostile", "rogue")]
 
 
-def run_stage(machine, name):
+def run_stage(machine, name, settings):
     """Returns the lines that are not ok."""
-    text = (HERE / "stages/lib.sh").read_text() + (HERE / "stages" / f"{name}.sh").read_text()
+    text = settings + (HERE / "stages/lib.sh").read_text() + (HERE / "stages" / f"{name}.sh").read_text()
     request = machine.start_script(text)
     code = request.wait(STAGE_SECONDS)
     for line in request.output.splitlines():
@@ -95,6 +100,7 @@ def run_stage(machine, name):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--quick", action="store_true")
+    arguments.add_argument("--soak", action="store_true")
     arguments.add_argument("--kernel", default="6.1", choices=["6.1", "6.12"])
     arguments.add_argument("--build", default=str(ROOT / "build"))
     arguments.add_argument("stages", nargs="*", metavar="STAGE")
@@ -113,9 +119,10 @@ def main():
     try:
         for name in [module, daemon, *build_static(folder)]:
             shutil.copy(name, machine.share)
-        for stage in options.stages or (QUICK if options.quick else ALL):
+        settings = "SECONDS_OF_MALICE=600\n" if options.soak else ""
+        for stage in options.stages or (QUICK if options.quick else SOAK if options.soak else ALL):
             print(stage, flush=True)
-            failed += rxe_peer.run(machine, PeerGuest) if stage == "rxe" else run_stage(machine, stage)
+            failed += rxe_peer.run(machine, PeerGuest) if stage == "rxe" else run_stage(machine, stage, settings)
     except guest.GuestDied as died:
         failed.append(f"FAILED the guest: {died}")
     finally:
