@@ -386,4 +386,31 @@ TEST_F(Listen, TombstonesMakeRoomForTheLiving) {
   EXPECT_EQ(server().connections(), 10u);
 }
 
+// The daemon gives the MADs of others to the kernel's connection manager.
+TEST_F(Listen, AnEndpointKnowsWhichMadsAreForIt) {
+  const auto [caller_id, server_id] = connected();
+  const MadAddresses from_caller{.local = test_gid(1), .remote = test_gid(0)};
+  const auto is_for_server = [&](const MadAddresses& addresses, const wire::CmMessage& message) {
+    return server().is_recipient(addresses, {.message = message});
+  };
+  EXPECT_TRUE(is_for_server(from_caller, wire::CmReq{.service_id = kTestService}));
+  EXPECT_FALSE(is_for_server(from_caller, wire::CmReq{.service_id = kTestService + 1}));
+  EXPECT_TRUE(is_for_server(from_caller, wire::CmSidrReq{.service_id = kTestService}));
+  EXPECT_FALSE(is_for_server(from_caller, wire::CmSidrReq{.service_id = kTestService + 1}));
+
+  const wire::CommId known{server_id.value}, unknown{server_id.value + 1};
+  EXPECT_TRUE(is_for_server(from_caller, wire::CmDreq{.remote_comm_id = known}));
+  EXPECT_FALSE(is_for_server(from_caller, wire::CmDreq{.remote_comm_id = unknown}));
+  EXPECT_TRUE(is_for_server(from_caller, wire::CmRtu{.remote_comm_id = known}));
+  EXPECT_TRUE(is_for_server(from_caller, wire::CmSidrRep{.request_id = known}));
+  EXPECT_FALSE(is_for_server(from_caller, wire::CmSidrRep{.request_id = unknown}));
+  // The kernel numbers its connections itself: the same number between other addresses is not ours.
+  for (const MadAddresses& other : {MadAddresses{.local = test_gid(1), .remote = test_gid(2)},
+                                    MadAddresses{.local = test_gid(2), .remote = test_gid(0)}}) {
+    EXPECT_FALSE(is_for_server(other, wire::CmDreq{.remote_comm_id = known}));
+  }
+  EXPECT_TRUE(caller().is_recipient({.local = test_gid(0), .remote = test_gid(1)},
+                                    {.message = wire::CmDreq{.remote_comm_id = {caller_id.value}}}));
+}
+
 }  // namespace rrdma::cm::listen_test
