@@ -2,7 +2,7 @@
 import { Mark, none, type Capture, type Details, type Field } from "./capture";
 import { h, replace } from "./dom";
 import { duration, octets } from "./format";
-import { fieldText } from "./field_text";
+import { fieldText, valueText } from "./field_text";
 import { Repairs } from "./repairs";
 import { t } from "./text";
 
@@ -95,7 +95,7 @@ export class DetailsPanel {
     if (!children) return this.row(field, strings);
     const clause = clauses[name];
     const box = h("details", { open: !this.closed.has(name) },
-      h("summary", {}, h("b", {}, fieldText(strings[label] ?? "")), h("span", {}, text)),
+      h("summary", {}, h("b", {}, fieldText(strings[label] ?? "")), h("span", {}, valueText(text))),
       h("p", { class: "meaning" }, fieldText(strings[meaning] ?? ""), clause ? h("a", { href: clause[1], target: "_blank", rel: "noreferrer noopener" }, `${t("clause")}: ${clause[0]}`) : null),
       h("div", { class: "rows" }, ...children.map((child) => this.group(child, strings))));
     box.addEventListener("toggle", () => { if (box.open) this.closed.delete(name); else this.closed.add(name); });
@@ -104,7 +104,7 @@ export class DetailsPanel {
 
   private row([label, text, meaning, key]: Field, strings: string[]): HTMLElement {
     const clause = clauses[strings[key] ?? ""];
-    return h("div", { class: "field" }, h("span", { class: "label" }, fieldText(strings[label] ?? "")), h("code", {}, text),
+    return h("div", { class: "field" }, h("span", { class: "label" }, fieldText(strings[label] ?? "")), h("code", {}, valueText(text)),
       strings[meaning] ? h("p", {}, fieldText(strings[meaning]!), clause ? h("a", { href: clause[1], target: "_blank", rel: "noreferrer noopener" }, clause[0]) : null) : null);
   }
 

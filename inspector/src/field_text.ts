@@ -264,6 +264,12 @@ const chinese: Record<string, string> = {
   "A frame of the RPC framework.": "RPC 框架的一个帧。",
 };
 
+// The values that are words.
+export function valueText(english: string): string {
+  if (currentLanguage() !== "zh") return english;
+  return english === "yes" ? "是" : english === "no" ? "否" : english.replace(/^(\d+) bytes?$/, "$1 字节");
+}
+
 export function fieldText(english: string): string {
   return currentLanguage() === "zh" ? chinese[english] ?? english : english;
 }

@@ -14,7 +14,14 @@ const headRoom = 50;     // for the names of the ends
 const rowsWanted = 26;   // initial pixels per step
 const arrowsMax = 1600;  // more are drawn as bars
 const labelRoom = 15;
-const headGap = 0.85;   // steps above the first packet, for its label
+const headGap = 1.25;   // steps above the first packet, for its label and an event before it
+
+// The text, cut to the room that it has.
+function fitted(c: CanvasRenderingContext2D, text: string, room: number): string {
+  if (c.measureText(text).width <= room) return text;
+  while (text.length > 4 && c.measureText(text + "…").width > room) text = text.slice(0, -Math.max(1, text.length >> 4));
+  return text + "…";
+}
 
 export class Ladder {
   readonly surface: Surface;
@@ -124,8 +131,9 @@ export class Ladder {
     this.selected = place;
     if (reveal) {
       const at = this.positionOf(place), room = this.to - this.from;
-      // During playback, a caption covers the lower part.
-      if (at < this.from + room * 0.08 || at > this.to - room * (this.shownUntil === Infinity ? 0.12 : 0.4)) this.look(at - room * 0.3, at + room * 0.7);
+      // During playback a caption covers the lower part; in a narrow window the fields do (style.css).
+      const sheet = matchMedia("(max-width: 1000px)").matches, covered = sheet ? 0.7 : this.shownUntil === Infinity ? 0.12 : 0.4;
+      if (at < this.from + room * 0.08 || at > this.to - room * covered) this.look(at - room * (sheet ? 0.15 : 0.3), at + room * (sheet ? 0.85 : 0.7));
     }
     this.onSelect(place);
     this.surface.redraw();
@@ -200,11 +208,14 @@ export class Ladder {
       c.textAlign = align;
       const at = align === "left" ? line - (narrow ? 6 : 9) : line + (narrow ? 6 : 9);
       c.fillStyle = p.ink;
-      c.font = `600 13px ${p.sans}`;
-      c.fillText(this.names[side][0], at, 21, narrow ? width / 2 - 40 : width / 2 - 30);
+      c.font = `600 ${narrow ? 12 : 13}px ${p.sans}`;
+      const room = (x.b - x.a) / 2;
+      c.fillText(fitted(c, this.names[side][0], room), at, 21);
       c.fillStyle = p.faint;
       c.font = `12px ${p.mono}`;
-      c.fillText(this.names[side][1], at, 38, width / 2 - 30);
+      // The QP matters more than the address.
+      const name = this.names[side][1];
+      c.fillText(c.measureText(name).width > room ? fitted(c, name.slice(name.lastIndexOf("·") + 1).trim(), room) : name, at, 38);
     }
   }
 
@@ -402,7 +413,7 @@ export class Ladder {
     for (const event of s.capture.header.events) {
       const time = event.time - s.origin, place = s.lowerBound(time);
       if (place > this.shownUntil + 1) break;
-      const at = this.y(this.mode === "time" ? time : place - 0.55);
+      const at = this.y(this.mode === "time" ? time : place - 0.85);
       if (at < headRoom - 20) continue;
       const y = Math.max(at, below + 16);
       if (y > height) break;
@@ -414,14 +425,10 @@ export class Ladder {
       c.setLineDash([]);
       c.font = `600 12px ${p.sans}`;
       const room = x.b - x.a - 60;
-      let text = event.text;
-      if (c.measureText(text).width > room) {
-        while (text.length > 8 && c.measureText(text + "…").width > room) text = text.slice(0, -Math.max(1, text.length >> 4));
-        text += "…";
-      }
+      const text = fitted(c, event.text, room);
       const width = c.measureText(text).width, left = (x.a + x.b - width) / 2;
       c.fillStyle = p.panel;
-      c.fillRect(left - 22, y - 9, width + 30, 18);
+      c.fillRect(left - 22, y - 8, width + 30, 16);
       this.fault(c, p, left - 11, y);
       c.fillStyle = p.rnr;
       c.textAlign = "left";

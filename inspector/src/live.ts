@@ -195,5 +195,5 @@ function failureCard({ process, said }: Failure): HTMLElement {
   return h("article", { class: injection ? "problem injection" : "problem grave", "data-pid": process.pid, "data-delay-ms": Math.round(Date.now() - said.last_time_ns / 1e6) },
     h("header", {}, h("span", { class: "mark" }, injection ? "⚡" : "⊘"), h("div", {}, h("h3", {}, injection ? t("fault_injected", said.call.slice(6)) : failure?.status_name ?? (said.call === peerCall ? t("peer_killed") : said.call)),
       h("p", { class: "way" }, h("code", {}, `${nameOf(process.program)} ${process.pid}`), failure?.peer ? h("span", {}, `→ ${failure.peer}`) : null, h("span", {}, new Date(said.last_time_ns / 1e6).toLocaleTimeString()), said.times > 1 ? h("span", { class: "badge nak" }, `× ${said.times}`) : null))),
-    h("p", {}, said.sentence), failure?.remedy?.length ? h("div", {}, h("h4", {}, t("checks")), h("ul", { class: "advice" }, ...failure.remedy.map((line) => h("li", {}, line)))) : null);
+    h("p", {}, said.sentence), said.source ? h("p", { class: "when" }, t("source"), " ", h("code", {}, said.source.line || `${said.source.module}+0x${said.source.address.toString(16)}`)) : null, failure?.remedy?.length ? h("div", {}, h("h4", {}, t("checks")), h("ul", { class: "advice" }, ...failure.remedy.map((line) => h("li", {}, line)))) : null);
 }

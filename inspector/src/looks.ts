@@ -15,6 +15,7 @@ export interface QueuePair {
 export interface Process { pid: number; uid: number; program: string; devices: string; age_ms: number; counters: Record<string, number>; queue_pairs: QueuePair[] }
 export interface Said {
   time_ns: number; last_time_ns: number; times: number; severity: string; call: string; sentence: string;
+  source?: { module: string; address: number; function: string; line: string };  // the program's call
   failure?: { status_name?: string; peer?: string; qpn?: number; wr_id?: number; remedy: string[] };
 }
 export interface Explained { pid: number; program: string; running: boolean; sentences: Said[] }

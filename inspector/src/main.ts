@@ -164,8 +164,9 @@ class App {
       this.handshake = at;
       const one = all[at]!;
       const made = one.connection === null ? null : this.capture.header.connections[one.connection]!;
-      const owner = (qpn: number | null | undefined, address: string) => { const end = made && [made.a, made.b].find((e) => e.qp === qpn && e.owner); return end ? endName(end)[0] : address; };
-      this.present(new Selection(this.capture, Uint32Array.from(one.packets)), { a: [owner(one.qps[0], one.a), `${one.a} · QP 1`], b: [owner(one.qps[1], one.b), `${one.b} · QP 1`] });
+      // The address once: as the name, or beside it.
+      const end = (qpn: number | null | undefined, address: string): [string, string] => { const known = made && [made.a, made.b].find((e) => e.qp === qpn && e.owner); return known ? [endName(known)[0], `${address} · QP 1`] : [address, "QP 1"]; };
+      this.present(new Selection(this.capture, Uint32Array.from(one.packets)), { a: end(one.qps[0], one.a), b: end(one.qps[1], one.b) });
       replace(this.main, h("div", { class: "split" }, handshakeList(this.capture, at, choose), h("div", { class: "column" }, this.ladderTools(), this.ladder.surface.canvas, this.player.element)));
       requestAnimationFrame(() => this.ladder.home());
     };

@@ -28,7 +28,7 @@ export class Repairs {
   // "repaired by a NAK after 1.2 ms, 3 messages waited"
   static text(one: Repair): string {
     const how = one.repair === null ? t("by_nothing") : t("repaired", t(causes[one.by]!), duration(one.took));
-    return one.delayed ? `${how}, ${t("waited", count(one.delayed))}` : how;
+    return one.delayed ? `${how}, ${one.delayed === 1 ? t("waited_one") : t("waited", count(one.delayed))}` : how;
   }
   // Short, for the ladder: "↷ 1.2 ms NAK".
   label(packet: number): string {

@@ -49,6 +49,8 @@ const words = {
   longest: ["longest", "最长"],
   delayed: ["messages that waited", "等待的消息"],
   waited: ["{} messages waited", "{} 条消息等待"],
+  source: ["Called at", "调用位置："],
+  waited_one: ["1 message waited", "1 条消息等待"],
   show_repair: ["see packet {}", "查看第 {} 个包"],
   repairs_packet: ["Repairs the loss of", "修复的丢包："],
   live_legend: ["Legend", "图例"],

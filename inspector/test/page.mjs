@@ -25,6 +25,9 @@ async function walk(page, tab, most) {
   return steps;
 }
 
+// Every width that is looked at, light and dark, in both languages.
+const looks = [1400, 900, 420].flatMap((width) => ["light", "dark"].flatMap((scheme) => ["en", "zh"].map((language) => ({ width, scheme, language }))));
+
 const commands = {
   // Counts of the ladder, and the fields of the first problem.
   async counts(page) {
@@ -113,11 +116,13 @@ const commands = {
   // The live page in a narrow window: what can be seen or scrolled to.
   async narrow(page, browser) {
     const seen = {};
-    for (const [width, scheme] of [[1400, "light"], [900, "dark"], [420, "light"]]) {
+    for (const { width, scheme, language } of looks) {
       const other = await open(browser, address, { width, height: 800, scheme });
       await other.waitForSelector(".node", { timeout: 20_000 });
+      if (language === "zh") await other.keyboard.press("l");
       await wait(900);
-      await other.screenshot({ path: `${folder}/live-${width}.png` });
+      await other.screenshot({ path: `${folder}/live-${width}-${scheme}-${language}.png` });
+      if (scheme !== "light" || language !== "en") { await other.close(); continue; }
       seen[width] = await other.evaluate(() => ({ overflow: document.documentElement.scrollWidth > window.innerWidth, legend: [...document.querySelectorAll(".live-legend .key")].map((one) => one.textContent),
         rows: document.querySelectorAll(".pairs tbody tr").length, map: document.querySelector(".map").getBoundingClientRect().height, table: document.querySelector(".pairs").getBoundingClientRect().height,
         side: document.querySelector(".live-side").getBoundingClientRect().height, scrolls: document.querySelector("#app").scrollHeight }));
@@ -268,6 +273,17 @@ const commands = {
     await shot("play");
     await press("l");
     await shot("play-chinese");
+    for (const { width, scheme, language } of looks) {
+      const other = await open(browser, address, { width, height: 800, scheme });
+      if (language === "zh") await other.keyboard.press("l");
+      await other.keyboard.press("n");
+      await wait(500);
+      await shot(`ladder-${width}-${scheme}-${language}`, other);
+      await other.keyboard.press("4");
+      await wait(300);
+      await shot(`problems-${width}-${scheme}-${language}`, other);
+      await other.close();
+    }
     for (const [name, width, height] of [["phone", 360, 720], ["tablet", 820, 1180], ["4k", 3840, 2160]]) {
       const other = await open(browser, address, { width, height });
       await other.keyboard.press("n");
