@@ -182,4 +182,4 @@ tidy: ## check the style rules and run clang-tidy
 	@git ls-files 'src/*.cc' | grep -v _test.cc | xargs -P $(JOBS) -n 4 clang-tidy-14 -p build-clang --quiet
 
 clean: ## remove everything that was built
-	rm -rf build build-*/
+	rm -rf build build-*/ dist

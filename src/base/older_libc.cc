@@ -20,8 +20,7 @@ RRDMA_RUNTIME std::uint32_t arc4random() {
   return value;
 }
 
-#ifdef RRDMA_PORTABLE
-// glibc 2.36; libevent uses it.
+// glibc 2.36; libevent uses it in `rrdma`.
 RRDMA_RUNTIME void arc4random_buf(void* to, std::size_t size);
 RRDMA_RUNTIME void arc4random_buf(void* to, std::size_t size) {
   auto* at = static_cast<unsigned char*>(to);
@@ -33,6 +32,7 @@ RRDMA_RUNTIME void arc4random_buf(void* to, std::size_t size) {
   }
 }
 
+#ifdef RRDMA_PORTABLE
 // glibc 2.32; libstdc++ uses it to avoid atomic operations. False is always correct.
 RRDMA_RUNTIME char __libc_single_threaded;
 char __libc_single_threaded = 0;

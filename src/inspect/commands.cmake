@@ -7,7 +7,7 @@ string(REGEX REPLACE "(..)" "0x\\1," RRDMA_PAGE_OCTETS "${RRDMA_PAGE_OCTETS}")
 configure_file(${CMAKE_CURRENT_LIST_DIR}/page.cc.in ${CMAKE_CURRENT_BINARY_DIR}/page.cc @ONLY)
 
 rrdma_commands(inspect COMMANDS inspect SOURCES admission.cc analysis.cc browser.cc orders/capture_desk.cc capture_image.cc clocks.cc exchange.cc causes/explanations.cc export.cc orders/fault_desk.cc
-  finding_text.cc handshakes.cc inspect_command.cc live_watch.cc older_systems.cc perfetto.cc causes/repairs.cc rpc_calls.cc server.cc sightings.cc LINKS rrdma_http rrdma_zlib)
+  finding_text.cc handshakes.cc inspect_command.cc live_watch.cc perfetto.cc causes/repairs.cc rpc_calls.cc server.cc sightings.cc LINKS rrdma_http rrdma_zlib)
 rrdma_commands(trace COMMANDS trace SOURCES trace_command.cc)
 list(APPEND RRDMA_COMMAND_SOURCES ${CMAKE_CURRENT_BINARY_DIR}/page.cc)
 
