@@ -6,6 +6,11 @@
 // user that our namespace does not map appears as the overflow uid, 65534, which is also the uid of the user
 // nobody. In that case an unprivileged process tests whether it may signal the peer: it may signal only
 // processes of its own user.
+//
+// RRDMA_POD=1 widens this for the containers of one pod, which share a network namespace and a uid but not
+// their PID namespaces: such a peer counts as the own user for the port and the connection manager. Memory is
+// still shared only within one PID namespace, because peers name each other's memory by pid
+// (DaemonSession::connect_if).
 #pragma once
 
 #include <sys/types.h>
@@ -40,7 +45,10 @@ struct PeerIdentity {
 // False if the uid stands for a user that this namespace does not map.
 [[nodiscard]] bool uid_is_unambiguous(uid_t uid);
 
-// The peer is provably the user of this process.
+// RRDMA_POD=1, in this process.
+[[nodiscard]] bool trusts_pod();
+
+// The peer is provably the user of this process; with RRDMA_POD, also its uid in another PID namespace.
 [[nodiscard]] bool is_own_user(const PeerIdentity& peer);
 
 // The account that is charged for the peer's share: its user. A user of another user namespace is charged to
@@ -52,7 +60,10 @@ inline constexpr uid_t kUnknownAccount = static_cast<uid_t>(-2);
 // Root of this process's own namespaces.
 [[nodiscard]] bool is_root_here(const PeerIdentity& peer);
 
-// Both are provably one user (not necessarily ours).
+// Both are provably one user (not necessarily ours): they may share memory.
 [[nodiscard]] bool is_one_user(const PeerIdentity& a, const PeerIdentity& b);
+
+// Also with RRDMA_POD, if both are our user: each may see and use what the other has, but for memory.
+[[nodiscard]] bool is_one_pod(const PeerIdentity& a, const PeerIdentity& b);
 
 }  // namespace rrdma::control

@@ -105,7 +105,7 @@ class Client {
 }
 // The user of a program, and root, may see it and its counters.
 [[nodiscard]] inline bool may_see(const Client& asker, const control::PeerIdentity& program) {
-  return acts_as_root(asker) || control::is_one_user(asker.acting, program);
+  return acts_as_root(asker) || control::is_one_pod(asker.acting, program);
 }
 
 }  // namespace rrdma::daemon

@@ -98,7 +98,7 @@ void Peers::forward(Client& client, control::ForwardFrame& frame) {
   Client* owner = slots_.owner_of(slot);
   if (owner == nullptr || owner->doomed()) return counters_.add("frames.for_nobody");
   // Forwarded frames carry unverified addresses, so they must not reach other users.
-  if (!control::is_one_user(client.acting, owner->identity)) return counters_.add("frames.for_other_user");
+  if (!control::is_one_pod(client.acting, owner->identity)) return counters_.add("frames.for_other_user");
   const control::FrameForwarded forwarded{.content = std::move(frame.content)};
   counters_.add(owner->notify(forwarded) ? "frames.forwarded" : "frames.dropped");
 }

@@ -40,6 +40,12 @@ std::size_t connections_max() {
                     kConnectionsMax);
 }
 
+// Why this daemon does not serve the peer.
+control::NetworkState explain_stranger(const control::PeerIdentity& peer) {
+  const bool is_same = peer.uid == ::geteuid() && control::uid_is_unambiguous(peer.uid);
+  return is_same ? explain_other_container() : explain_lock_taken(::geteuid(), raw::getpid());
+}
+
 }  // namespace
 
 Server::Server(const ServerSettings& settings, EventLoop& loop, Network& network, Counters& counters,
@@ -193,7 +199,7 @@ void Server::admit(OwnedFd socket, const control::PeerIdentity& peer) {
   const bool is_known = control::is_own_user(client->identity) || control::is_root_here(client->identity);
   if (!settings_.is_system && !is_known) {
     counters_.add("clients.strangers");
-    const auto state = explain_lock_taken(::geteuid(), raw::getpid());
+    const auto state = explain_stranger(client->identity);
     return turn_away(std::move(client), state.reason + " " + state.remedy);
   }
   if (disposal_.waiting(account) > kDisposalMax || !connections_.take(account)) {
@@ -357,7 +363,7 @@ void Server::handle_hello(Client& client, control::Received& message) {
     return refuse(client, message, "rrdmad received a malformed Hello.");
   }
   if (!may_be_served(client, hello->role)) {
-    const auto state = explain_lock_taken(::geteuid(), raw::getpid());
+    const auto state = explain_stranger(client.identity);
     return refuse(client, message, state.reason + " " + state.remedy);
   }
   if (hello->has_page) {

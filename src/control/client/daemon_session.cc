@@ -109,7 +109,8 @@ bool DaemonSession::connect_if(const std::string& name, bool (*is_trusted)(const
   socket_.close_at_fork();  // its end tells the daemon that this process is gone
   // A daemon in unknown namespaces may be another container's. It may see packets, as any root of this
   // network can, but none of our memory.
-  is_placed_ = peer.namespaces.known();
+  is_placed_ =
+      peer.namespaces.known() && (!control::trusts_pod() || peer.namespaces == control::own_namespaces());
   if (is_trusted(peer)) return true;
   socket_.reset();
   stranger_ = peer;

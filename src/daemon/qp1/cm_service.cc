@@ -229,7 +229,7 @@ void ConnectionService::handle(Program& program, const control::Received& reques
 bool ConnectionService::may_use_qpn(const Program& program, wire::Qpn qpn) const {
   const Client* owner = slots_.owner_of(control::slot_of_qpn(qpn.value));
   return owner == nullptr || owner == program.client ||
-         control::is_one_user(program.client->acting, owner->identity);
+         control::is_one_pod(program.client->acting, owner->identity);
 }
 
 void ConnectionService::refuse_qpn(Program& program, const control::Received& request) {

@@ -57,6 +57,20 @@ std::string describe_user(uid_t uid) {
   return std::string(found->pw_name) + " (" + number + ")";
 }
 
+control::NetworkState explain_other_container() {
+  return {
+      .families = 0,
+      .reason =
+          "UDP port 4791 is held by RRDMA programs of the same user as this one, " +
+          describe_user(::geteuid()) +
+          ", but in another container or PID namespace, which counts as another user: RRDMA reaches only "
+          "programs of this container on this host.",
+      .remedy =
+          "In the containers of one pod, set RRDMA_POD=1 for all programs. Otherwise have the administrator "
+          "run one daemon for all (`systemctl enable --now rrdmad`; a container needs its /run/rrdma, or "
+          "the host's abstract sockets), or give the container a network of its own."};
+}
+
 control::NetworkState explain_port_taken(const PortHolder& holder) {
   if (holder.is_kernel) {
     return {
@@ -69,19 +83,7 @@ control::NetworkState explain_port_taken(const PortHolder& holder) {
             "the program again."};
   }
   // Ours by their uid, but no program offers them: see control/identity.h.
-  if (is_own_orphaned_group(holder)) {
-    return {
-        .families = 0,
-        .reason =
-            "UDP port 4791 is held by RRDMA programs of the same user as this one, " +
-            describe_user(holder.uid) +
-            ", but in another container or PID namespace, which counts as another user: RRDMA reaches only "
-            "programs of this container on this host.",
-        .remedy =
-            "Have the administrator run one daemon for all (`systemctl enable --now rrdmad`; a container "
-            "needs "
-            "its /run/rrdma, or the host's abstract sockets), or give the container a network of its own."};
-  }
+  if (is_own_orphaned_group(holder)) return explain_other_container();
   const std::string who =
       holder.sockets == 0 ? "another program" : "a program of user " + describe_user(holder.uid);
   return {

@@ -28,6 +28,8 @@ struct PortHolder {
 
 // The state of a network that is missing because the port is taken.
 [[nodiscard]] control::NetworkState explain_port_taken(const PortHolder& holder);
+// ... by programs of this uid in another PID namespace.
+[[nodiscard]] control::NetworkState explain_other_container();
 // ... because another daemon holds the lock of the network namespace.
 [[nodiscard]] control::NetworkState explain_lock_taken(uid_t uid, pid_t pid);
 // ... because a step failed.

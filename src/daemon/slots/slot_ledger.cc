@@ -218,7 +218,7 @@ bool SlotLedger::may_be_holder(Slot slot, const control::PeerIdentity& claimant)
   if (same_numbers && row.holder.pid > 0 && claimant.pid > 0)
     return row.holder.pid == claimant.pid && row.holder.uid == claimant.uid &&
            row.start_time == start_time_of(claimant.pid);
-  return control::is_one_user(row.holder, claimant);
+  return control::is_one_pod(row.holder, claimant);
 }
 
 }  // namespace rrdma::daemon

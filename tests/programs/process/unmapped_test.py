@@ -49,6 +49,28 @@ class Strangers(ProcessTest):
         stranger = host.start("hold", "--qps=1", new_pid_namespace=True)
         stranger.await_line("qpns")
         self.assertIn("in another container or PID namespace, which counts as another user", stranger.output())
+        self.assertIn("RRDMA_POD=1", stranger.output())
+
+    def test_containers_of_one_pod_are_one_user_on_request(self):
+        # They share the daemon of the first, and exchange packets. Without the variable in both, they stay strangers.
+        apart, pod = {"new_pid_namespace": True}, {"RRDMA_POD": "1"}
+        for what, options in (("server apart", {"server_options": apart}), ("client apart", {"client_options": apart}),
+                              ("both apart", {"server_options": apart, "client_options": apart})):
+            host = Host()
+            pair = Pair(host, host, "exchange", f"--messages={amount(3000, 200_000)}", "--octets=20000", environment={**LINGER, **pod}, **options).succeed()
+            self.only_packets(what, pair)
+        host = Host()
+        host.start("hold", "--qps=1").await_line("qpns")
+        stranger = host.start("hold", "--qps=1", environment=pod, **apart)
+        self.assertNotEqual(stranger.process.wait(20), 0)
+        self.assertIn("set RRDMA_POD=1 for all programs", stranger.output())
+
+    def only_packets(self, what, pair):
+        counters = pair.client.counters
+        self.assertGreater(counters.get("link_packets_sent", 0), 0, f"{what}: {counters}")
+        for shared in ("shm_frames_sent", "shm_direct_done"):
+            self.assertEqual(counters[shared], 0, f"{what}: {counters}")
+        report(f"{what}: {pair.last('exchanged')}")
 
     def test_a_system_daemon_brings_them_together_by_udp(self):
         if os.geteuid() != 0 or Stage.in_user_namespace:
@@ -60,11 +82,7 @@ class Strangers(ProcessTest):
             host.start_system_daemon()
             words = [f"--messages={amount(3000, 200_000)}", "--octets=20000"]
             pair = Pair(host, host, "exchange", *words, environment=LINGER, **options).succeed()
-            counters = pair.client.counters
-            self.assertGreater(counters.get("link_packets_sent", 0), 0, f"{what}: {counters}")
-            for shared in ("shm_frames_sent", "shm_direct_done"):
-                self.assertEqual(counters[shared], 0, f"{what}: {counters}")
-            report(f"{what}: {pair.last('exchanged')}")
+            self.only_packets(what, pair)
 
 
 if __name__ == "__main__":
