@@ -17,6 +17,9 @@ if(RRDMA_PORTABLE)
   # The machine may have older libraries of the compiler. Until glibc 2.34, threads and dlopen were libraries of their own.
   add_compile_definitions(RRDMA_PORTABLE)
   add_link_options(-static-libstdc++ -static-libgcc)
+  # The linker drops functions of static libraries that nothing calls.
+  add_compile_options(-ffunction-sections -fdata-sections)
+  add_link_options(-Wl,--gc-sections)
   set(CMAKE_CXX_STANDARD_LIBRARIES "${CMAKE_CXX_STANDARD_LIBRARIES} -Wl,--push-state,--no-as-needed -lpthread -ldl -lrt -Wl,--pop-state")
 endif()
 
