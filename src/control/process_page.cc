@@ -27,6 +27,9 @@ constexpr std::size_t kQpsOffset =
     (kDevicesOffset + kPageDeviceCapacity * sizeof(DeviceRow) + 127) / 128 * 128;
 constexpr std::size_t kPageSize = kQpsOffset + std::size_t{kPageQpCapacity} * sizeof(QpRow);
 constexpr int kReadAttemptsMax = 16;
+constexpr const char* kOtherRelease =
+    "this program's counters have another layout: its RRDMA library and rrdmad, or this tool, are of "
+    "different releases; end the programs that use the older one, then start again.";
 constexpr std::uint32_t kRowsOfOneRead = 64;
 // Rows that a daemon looks at when a program is gone: 2 MiB, however many the program says it used.
 constexpr std::uint32_t kAnswerRowsMax = 8192;
@@ -232,7 +235,7 @@ Result<ProcessPageView, Problem> ProcessPageView::open(int fd) {
   if (!has_seals(fd, F_SEAL_SHRINK | F_SEAL_GROW) || !is_plain_memory(fd)) {
     return problem(EINVAL, "a process page that is not sealed against shrinking is not read.");
   }
-  if (size_of_file(fd) != kPageSize) return problem(EINVAL, "a process page has a size of another version.");
+  if (size_of_file(fd) != kPageSize) return problem(EINVAL, kOtherRelease);
   OwnedFd own = lifted(raw::fcntl(fd, F_DUPFD_CLOEXEC, 3));
   if (!own) {
     return problem(errno, std::string("a process page cannot be read: ") + std::strerror(errno) + ".");
@@ -240,8 +243,7 @@ Result<ProcessPageView, Problem> ProcessPageView::open(int fd) {
   ProcessPageView view(std::move(own));
   PageHeaderCopy header;
   if (!view.read(0, &header, sizeof header) || header.magic != kPageMagic || header.version != kPageVersion) {
-    return problem(EPROTO,
-                   "a process page of another version: the program and this tool are not from one build.");
+    return problem(EPROTO, kOtherRelease);
   }
   return view;
 }
