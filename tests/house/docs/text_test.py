@@ -34,6 +34,7 @@ ALONE = {
     "rrdma run --private -- ./my_rdma_test": ('ln -s "$(command -v ibv_devinfo)" my_rdma_test && rrdma run --private -- ./my_rdma_test -v', r"10\.82\.0\.1"),
     "rrdma run --link udp": ("rrdma run --link udp -- env", r"^RRDMA_LINK=udp$"),
     "--strict": ("rrdma run --strict -- env", r"^RRDMA_STRICT=1$"),
+    "rrdma --version --json": ("rrdma --version --json", r"\"daemon_protocol\":\d"),
     "rrdma doctor --program FILE": ("rrdma doctor --program ibv_devinfo", r"^ok    program"),
     "rrdma run --devices N": ("rrdma run --devices 2 -- ibv_devinfo", r"hca_id:\s+rrdma1"),
     "rrdma run --lid": ("rrdma run --lid -- ibv_devinfo", r"port_lid:\s+[1-9]"),
