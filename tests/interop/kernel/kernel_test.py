@@ -56,10 +56,20 @@ class PeerGuest(KernelGuest):
     own_end, other_end = "peers", "ours"
 
 
+class CannotRun(Exception):
+    """This machine lacks something; no test has failed."""
+
+
+def find_tools():
+    for name in (image_machine.here().qemu, "gcc", "musl-gcc", "make"):
+        if shutil.which(name) is None:
+            raise CannotRun(f"{name} is missing")
+
+
 def build_module(release, folder):
     headers = Path("/lib/modules", release, "build")
     if not headers.exists():
-        raise SystemExit(f"kernel-test: no headers of {release}; scripts/install-packages kernel")
+        raise CannotRun(f"no headers of {release}")
     done = subprocess.run(["make", "-C", str(ROOT / "kernel"), f"KERNEL={release}", f"OUT={folder}"], text=True,
                           capture_output=True, check=False)
     if done.returncode != 0:
@@ -97,21 +107,46 @@ def run_stage(machine, name, settings):
     return [line for line in request.output.splitlines() if line.startswith("FAILED")] or [f"FAILED stage {name}"]
 
 
-def main():
+def parse():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--quick", action="store_true")
     arguments.add_argument("--soak", action="store_true")
     arguments.add_argument("--kernel", default="6.1", choices=["6.1", "6.12"])
     arguments.add_argument("--build", default=str(ROOT / "build"))
     arguments.add_argument("stages", nargs="*", metavar="STAGE")
-    options = arguments.parse_args()
-    daemon = Path(options.build, "bin/rrdmad").resolve()
+    return arguments.parse_args()
+
+
+def main():
+    options = parse()
     folder = Path(options.build, "kernel-test").resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    # make(1) passes no exit codes on; its caller reads the reason from this file.
+    reason = folder / "cannot-run"
+    reason.unlink(missing_ok=True)
+    try:
+        find_tools()
+        return run(options, folder)
+    except CannotRun as cannot:
+        reason.write_text(f"{cannot}\n")
+        print(f"kernel-test: cannot run here: {cannot}")
+        return 77
+
+
+def prepare(options, folder, daemon):
+    """The boot files, and the module."""
     boot = kernel_image.KernelImage(options.kernel, folder / "images", daemon)
     boot.folder.mkdir(parents=True, exist_ok=True)
-    boot.build(lambda line: print(f"kernel-test: {line}", flush=True))
-    module = build_module(boot.release(), folder / f"module-{options.kernel}")
+    try:
+        boot.build(lambda line: print(f"kernel-test: {line}", flush=True))
+    except SystemExit as no_package:
+        raise CannotRun(str(no_package)) from no_package
+    return boot, build_module(boot.release(), folder / f"module-{options.kernel}")
 
+
+def run(options, folder):
+    daemon = Path(options.build, "bin/rrdmad").resolve()
+    boot, module = prepare(options, folder, daemon)
     machine = KernelGuest(boot, folder / "guest", "none", "10.77.0.2", "fd77::2", 4500, processors=2)
     release = machine.start()
     print(f"kernel-test: {release}, booted in {machine.boot_seconds:.0f} s", flush=True)
