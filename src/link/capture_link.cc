@@ -105,7 +105,7 @@ void CaptureLink::record(const Frame& frame) {
       std::uint8_t& octet = place[packet_octets - covered + bit / 8];
       octet = static_cast<std::uint8_t>(octet ^ 0x80u >> bit % 8);
     }
-    pending_[pending_count_++] = {packet_octets, {frame.faults, frame.fault_rule}, {}};
+    pending_[pending_count_++] = {packet_octets, {frame.faults, frame.fault_rule}, {}, 0, frame.staged};
   } else {
     ++skipped_;
   }
@@ -192,12 +192,13 @@ std::size_t CaptureLink::emit_packet(const Ends& ends, Octets transport, Mutable
 }
 
 void CaptureLink::write(Octets packet, Instant when, wire::PacketDirection direction, const Faults& faults,
-                        std::uint32_t first_for) {
+                        std::uint32_t first_for, bool staged) {
   std::string comment = faults.kinds == 0 ? std::string() : fault_text(faults.kinds, faults.rule);
   // A packet has one comment: the next packet names the program.
   if (first_for != 0 && !comment.empty()) named_.erase(first_for);
   if (first_for != 0 && comment.empty())
     comment = formatted("{}{:06x} belongs to {}", wire::kOwnerComment, first_for, owner_);
+  if (staged && comment.empty()) comment = wire::kDeviceMemoryComment;
   writer_.write({.interface = interface_,
                  .time_ns = static_cast<std::uint64_t>(when.ns + epoch_offset_ns_),
                  .pieces = std::span(&packet, 1),
@@ -231,7 +232,8 @@ void CaptureLink::write_pending(Instant now) {
   write_received();
   for (std::size_t i = 0; i < pending_count_; ++i) {
     const Octets packet = Octets(pending_octets_).subspan(i * kPacketOctetsMax, pending_[i].octets);
-    write(packet, clock_ != nullptr ? stamp() : now, wire::PacketDirection::kOutbound, pending_[i].faults);
+    write(packet, clock_ != nullptr ? stamp() : now, wire::PacketDirection::kOutbound, pending_[i].faults, 0,
+          pending_[i].staged);
   }
   pending_count_ = 0;
 }

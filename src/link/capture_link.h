@@ -12,7 +12,7 @@
 //
 // The first packet that arrives for a queue pair has a comment that names its program. Another comment names
 // the faults injected into a packet, "fault: drop (rule 2)". A dropped packet is recorded like the others, so
-// it leaves no gap.
+// it leaves no gap. A sent packet whose payload came from the memory of a device says so.
 #pragma once
 
 #include <array>
@@ -98,6 +98,7 @@ class CaptureLink final : public Link, private Receiver {
     Faults faults;
     Instant when;           // of a received packet
     std::uint32_t qpn = 0;  // the queue pair that a received packet is the first for
+    bool staged = false;
   };
 
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
@@ -105,7 +106,7 @@ class CaptureLink final : public Link, private Receiver {
   [[nodiscard]] std::size_t emit_packet(const Ends& ends, Octets transport, MutableOctets to) const;
   void record(const objects::Frame& frame);
   void write(Octets packet, Instant when, wire::PacketDirection direction, const Faults& faults,
-             std::uint32_t first_for = 0);
+             std::uint32_t first_for = 0, bool staged = false);
   void write_received();
   // The time of the next packet: never before that of the last one.
   Instant stamp();

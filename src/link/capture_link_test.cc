@@ -214,6 +214,21 @@ TEST(CaptureLink, MarksEveryPacketThatAFaultInjected) {
   }
 }
 
+TEST(CaptureLink, MarksPayloadThatCameFromADevice) {
+  RecordingLink inner;
+  MemorySink sink;
+  {
+    CaptureLink capture(inner, sink, {});
+    const objects::Path path = path_of(true);
+    const std::uint8_t octets[64] = {};
+    for (const bool staged : {true, false, true})
+      ASSERT_TRUE(test::send(capture, path, {.psn = 1, .octets = 64, .staged = staged}, octets));
+    capture.flush({});
+  }
+  EXPECT_EQ(check_capture(sink.file).size(), 3u);
+  EXPECT_EQ(marks(sink.file, wire::kDeviceMemoryComment), 2u);
+}
+
 TEST(CaptureLink, WhatABarrierKeepsIsInItWithAMark) {
   RecordingLink inner;
   MemorySink sink;

@@ -37,6 +37,7 @@ struct Message {
   std::size_t octets = 0;
   std::int32_t corrupt_bit = -1;
   std::uint8_t faults = 0;
+  bool staged = false;
 };
 
 // Fills one frame with bytes of `memory` and commits it. False if the link had no frame.
@@ -54,6 +55,7 @@ inline bool send(Link& link, const objects::Path& path, const Message& message, 
   frame->pad = headers.bth.pad;
   frame->corrupt_bit = message.corrupt_bit;
   frame->faults = message.faults;
+  frame->staged = message.staged;
   if (message.octets != 0) frame->add_span(memory, message.octets);
   link.commit(*frame);
   return true;

@@ -51,6 +51,7 @@ struct Frame {
   std::uint8_t span_count = 0;
   std::uint8_t faults = 0;   // bits of InjectedFault
   bool own_payload = false;  // the spans are our own memory, which a program cannot unmap
+  bool staged = false;       // some of the payload was copied from memory that the CPU cannot touch
   std::int32_t corrupt_bit =
       -1;  // fault injection: the link flips this bit of the packet (modulo its length)
   std::uint32_t payload_octets = 0;  // sum of the spans; exceeds one path MTU only if the path accepts trains
@@ -61,7 +62,7 @@ struct Frame {
 
   void clear() {
     header_octets = pad = span_count = faults = 0;
-    own_payload = false;
+    own_payload = staged = false;
     corrupt_bit = -1;
     payload_octets = 0;
     ack.present = false;

@@ -473,6 +473,7 @@ Cause add_staged_span(const AccessVerdict& access, std::uint32_t length, std::ui
   const std::uint8_t* const from = staging.fetch(access.kind, message, access.host, length, ahead);
   if (from == nullptr) return Cause::kLocalMemoryFault;
   frame.add_span(from, length);
+  frame.staged = true;
   return Cause::kNone;
 }
 

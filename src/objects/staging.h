@@ -86,6 +86,14 @@ class Staging final : public KeyListener {
 
   // By kind, from 1; empty for kinds that this lane has not met.
   [[nodiscard]] Counts counts(std::uint8_t kind) const;
+  // Calls visit(kind, counts) for each kind that this lane has met.
+  template <typename F>
+  void for_each_kind(F visit) const {
+    for (std::size_t i = 0; i < sides_.size(); ++i) {
+      const auto number = static_cast<std::uint8_t>(i + 1);
+      if (sides_[i] != nullptr) visit(*table_.kind(number), sides_[i]->counts);
+    }
+  }
 
   // Buffers and the line exist before the first message: later, kernels of the program may delay their
   // creation.

@@ -116,6 +116,7 @@ class Engine {
 
   // Hears of regions that close (MemoryTable::add_listener), and counts the copies of each kind of memory.
   [[nodiscard]] objects::Staging& staging() { return core_.staging; }
+  [[nodiscard]] const objects::Staging& staging() const { return core_.staging; }
 
   // Completion events may be held until the received packets are answered.
   [[nodiscard]] objects::HeldEvents& held_events() { return core_.held_events; }

@@ -26,6 +26,8 @@ inline constexpr std::string_view kJournalFacts = "RRDMA_FACTS";  // the numbers
 
 // A packet's comment that names the program of its destination: "QP 0x000011 belongs to rping, process 12".
 inline constexpr std::string_view kOwnerComment = "QP 0x";
+// Another one: a GPU held the payload.
+inline constexpr std::string_view kDeviceMemoryComment = "payload from device memory";
 
 inline constexpr std::uint16_t kOptionEnd = 0;
 inline constexpr std::uint16_t kOptionComment = 1;

@@ -145,13 +145,22 @@ Publisher::LinkTotal& Publisher::link_total(std::string_view name) {
   return link_totals_.back();
 }
 
-// Several links may use the same name: those with the same kind of decorator.
-void Publisher::publish_links(std::span<link::Link* const> links) {
+// Several links may use the same name: those with the same kind of decorator. So may kinds of memory, those
+// of several devices.
+void Publisher::publish_links(std::span<link::Link* const> links, const objects::Staging& staging) {
   for (LinkTotal& total : link_totals_) total.sum = 0;
   for (link::Link* link : links) {
     if (link == nullptr) continue;
     for (const link::LinkCounter& counter : link->counters()) link_total(counter.name).sum += counter.value;
   }
+  staging.for_each_kind([this](const objects::MemoryKind& kind, const objects::Staging::Counts& counts) {
+    const std::string name(kind.name());
+    link_total(name + "_reads").sum += counts.reads;
+    link_total(name + "_read_octets").sum += counts.octets_read;
+    link_total(name + "_writes").sum += counts.writes;
+    link_total(name + "_written_octets").sum += counts.octets_written;
+    link_total(name + "_failures").sum += counts.failures;
+  });
   for (LinkTotal& total : link_totals_) total.counter.publish(total.sum);
 }
 
@@ -180,7 +189,7 @@ void Publisher::publish_sums(const transport::Engine& engine, std::span<link::Li
   publish_engine(engine.counters_by_device());
   if (memory_ != nullptr) memory_keys_.publish(memory_->size());
   completion_queues_.publish(queues_.size());
-  publish_links(links);
+  publish_links(links, engine.staging());
 }
 
 Instant Publisher::publish(const transport::Engine& engine, std::span<link::Link* const> links, Instant now) {

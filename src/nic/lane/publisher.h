@@ -65,7 +65,7 @@ class Publisher {
   void give_number_back(const objects::CompletionQueue* queue);
   void publish_engine(const transport::CountersByDevice& counters);
   std::vector<Counter>& parts_of(std::size_t device);
-  void publish_links(std::span<link::Link* const> links);
+  void publish_links(std::span<link::Link* const> links, const objects::Staging& staging);
   LinkTotal& link_total(std::string_view name);
 
   control::ProcessPage& page_;

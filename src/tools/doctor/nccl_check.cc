@@ -1,6 +1,7 @@
 // `rrdma doctor --nccl`: the settings that NCCL needs here. NCCL reads them from the environment, so the
 // checks look at the environment of the doctor.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <string_view>
@@ -77,10 +78,30 @@ Finding check_host_names() {
       ""};
 }
 
+bool has_mps() {
+  const std::string_view folder = nccl_setting("CUDA_MPS_PIPE_DIRECTORY");
+  return ::access(formatted("{}/control", folder.empty() ? "/tmp/nvidia-mps" : folder).c_str(), F_OK) == 0;
+}
+
+Finding check_queues() {
+  const std::string_view wanted = nccl_setting("CUDA_DEVICE_MAX_CONNECTIONS");
+  if (!wanted.empty() && std::atoi(wanted.data()) >= 8) {
+    return {Health::kOk, "CUDA_DEVICE_MAX_CONNECTIONS", "copies have queues apart from those of kernels.",
+            ""};
+  }
+  return {Health::kBad, "CUDA_DEVICE_MAX_CONNECTIONS",
+          "the Multi-Process Service runs, and gives a process two queues to the GPU: a copy of RRDMA may be "
+          "queued behind a kernel of NCCL that waits for it.",
+          "CUDA_DEVICE_MAX_CONNECTIONS=8, for at most 12 processes on one GPU"};
+}
+
 }  // namespace
 
 std::vector<Finding> check_nccl() {
-  return {check_cuda(), check_transport(), check_device_choice(), check_gpu_direct(), check_host_names()};
+  std::vector<Finding> findings = {check_cuda(), check_transport(), check_device_choice(), check_gpu_direct(),
+                                   check_host_names()};
+  if (has_mps()) findings.push_back(check_queues());
+  return findings;
 }
 
 }  // namespace rrdma::tools
