@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "objects/atomic_call.h"
 #include "objects/frame.h"
@@ -23,6 +24,7 @@ struct DirectTarget {
   wire::RKey rkey;
   std::uint64_t address = 0;
   bool from_far = false;  // the CPU cannot touch some of the initiator's spans
+  bool resumes = false;   // the same request as before, which take_unfinished() was true for
 };
 
 class DirectAccess {
@@ -38,6 +40,9 @@ class DirectAccess {
   // executed. Ignores the target in `call`.
   [[nodiscard]] virtual bool direct_atomic(const Path& path, const DirectTarget& target,
                                            AtomicCall& call) = 0;
+  // After false: the request has begun, or waits for another copy. Call again with the same arguments, and
+  // `resumes`, while others have their turn.
+  [[nodiscard]] bool take_unfinished() { return std::exchange(unfinished_, false); }
   // True if the target is memory that the CPU cannot touch, and this process reaches it. Copies there are
   // fast in long pieces and slow in short ones, and packets are slower than waiting for direct access.
   [[nodiscard]] virtual bool reaches_far(const Path&, const DirectTarget&) { return false; }
@@ -46,6 +51,7 @@ class DirectAccess {
 
  protected:
   bool met_far_ = false;
+  bool unfinished_ = false;
 };
 
 }  // namespace rrdma::objects

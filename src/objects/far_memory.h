@@ -33,17 +33,24 @@ class FarExport {
   FarDescription description_{};
 };
 
+enum class FarCopy : std::uint8_t {
+  kDone,    // all bytes have arrived, in a write the last word after all others
+  kFailed,  // some memory cannot be reached (any more)
+  kGoesOn,  // it takes long, as behind a kernel that occupies the device: ask resume()
+};
+
 // The peer's side of one export. Threads: one at a time (the owner of the lane).
 class FarMapping {
  public:
   virtual ~FarMapping() = default;
   // Bytes that can be reached.
   [[nodiscard]] virtual std::uint64_t length() const = 0;
-  // Copy between memory of this process, of any kind, and the mapping from `at` on. True: all bytes have
-  // arrived, in a write the last word after all others. False: some memory cannot be reached (any more).
-  // REQUIRES: within length().
-  [[nodiscard]] virtual bool write(std::uint64_t at, std::span<const PayloadSpan> from) = 0;
-  [[nodiscard]] virtual bool read(std::uint64_t at, std::span<const MutableSpan> to) = 0;
+  // Copy between memory of this process, of any kind, and the mapping from `at` on. REQUIRES: within
+  // length(); no other copy of this mapping goes on.
+  [[nodiscard]] virtual FarCopy write(std::uint64_t at, std::span<const PayloadSpan> from) = 0;
+  [[nodiscard]] virtual FarCopy read(std::uint64_t at, std::span<const MutableSpan> to) = 0;
+  // The copy that goes on. Does not wait.
+  [[nodiscard]] virtual FarCopy resume() = 0;
 };
 
 // Opens exports of other processes, for one lane. Threads: as FarMapping. As a listener it keeps up with the

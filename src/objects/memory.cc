@@ -259,6 +259,20 @@ Result<void, MemoryError> MemoryTable::deregister(MemoryRegion& region) {
   return {};
 }
 
+void MemoryTable::revoke(std::uint32_t key) {
+  MemoryRegion* const region = find_region(key);
+  if (region == nullptr) return;
+  const Excluded others(windows_lock_);
+  for (const Entry& entry : entries_) {
+    if (entry.kind != Kind::kWindow) continue;
+    auto& window = *static_cast<MemoryWindow*>(entry.object);
+    if (window.region == region) unbind(window);
+  }
+  close_region(*region);
+  region->length = 0;
+  region->access = 0;
+}
+
 Result<MemoryWindow*, MemoryError> MemoryTable::allocate_window(ProtectionDomain& pd, WindowType type) {
   if (used_ >= kKeysMax) return Failure{MemoryError::kTooManyKeys};
   auto* window = new MemoryWindow{.pd = &pd, .type = type, .key = fresh_key()};

@@ -160,6 +160,9 @@ class MemoryTable {
   // Changes the members that are set in `request` (translation, pd, access); the keys stay.
   Result<void, MemoryError> reregister(MemoryRegion& region, const RegionRequest& request);
   Result<void, MemoryError> deregister(MemoryRegion& region);
+  // Refuses every access to the region, and unbinds its windows. It stays registered. REQUIRES: the locks of
+  // all lanes.
+  void revoke(std::uint32_t key);
   // Gives a renewable region other memory and the variant of `key`. False if the key is another region's or
   // the request is refused. REQUIRES: region.renewable.
   bool renew(MemoryRegion& region, std::uint32_t key, const RegionRequest& request);

@@ -47,6 +47,9 @@ class MemoryKind {
   // Executes the operation on the word at `call.target`, atomically with respect to all other calls. False:
   // the word cannot be reached. Any thread.
   [[nodiscard]] virtual bool run_atomic(AtomicCall& call) = 0;
+  // True if these bytes belong to the memory that was registered, and not to other memory that has its
+  // address now. Any lane.
+  [[nodiscard]] virtual bool holds(std::uint64_t, std::uint64_t) const { return true; }
   // Lets peers on this host copy from and to the memory by themselves. Null: the memory cannot be exported.
   [[nodiscard]] virtual std::unique_ptr<FarExport> export_memory(std::uint64_t, std::uint64_t) {
     return nullptr;

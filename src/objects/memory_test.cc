@@ -80,6 +80,21 @@ TEST_F(Memory, AnOrdinaryRegionCannotBeInvalidated) {
   EXPECT_TRUE(local(region, address_of(buffer_), 64).ok());
 }
 
+TEST_F(Memory, ARevokedRegionGrantsNothingAndCanBeDeregistered) {
+  MemoryRegion& region = add(64, kOwner);
+  MemoryWindow& window = *table_.allocate_window(pd_, WindowType::kType1).value();
+  const std::uint64_t at = address_of(buffer_);
+  const std::uint32_t bound = MemoryTable::next_variant(window.key);
+  ASSERT_EQ(table_.bind_window(window, &region, at, 64, kRemoteRead, bound, {}), Cause::kNone);
+  ASSERT_TRUE(remote(bound, at, 64, kRemoteRead).ok());
+  table_.revoke(region.key);
+  EXPECT_FALSE(local(region, at, 1).ok());
+  EXPECT_FALSE(remote(region.key, at, 1, kRemoteRead).ok());
+  EXPECT_FALSE(remote(bound, at, 1, kRemoteRead).ok());
+  EXPECT_TRUE(table_.deregister(region).ok());
+  table_.free_window(window);
+}
+
 TEST_F(Memory, AddressesAtTheEndOfTheAddressSpaceDoNotWrap) {
   constexpr std::uint64_t kLast64 = ~std::uint64_t{0} - 63;  // 64 bytes up to the very end
   auto made = table_.register_region(

@@ -315,6 +315,47 @@ TEST_F(EnginePair, DirectRequestsGiveWayAfterAQuantum) {
   EXPECT_TRUE(a_.wire.packets.empty());
 }
 
+// A copy of the link takes several turns.
+struct SlowAccess : CountingAccess {
+  bool direct_write(const objects::Path& path, const objects::DirectTarget& target,
+                    std::span<const objects::PayloadSpan> from) override {
+    EXPECT_EQ(target.resumes, asked != 0);
+    if (++asked > turns) return CountingAccess::direct_write(path, target, from);
+    unfinished_ = true;
+    return false;
+  }
+  int turns = 5;
+  int asked = 0;
+};
+
+TEST_F(EnginePair, OtherQpsHaveTheirTurnWhileADirectCopyGoesOn) {
+  SlowAccess access;
+  connect(QpType::kUc);
+  QueuePair* const other_of_a = a_.qp;
+  QueuePair* const other_of_b = b_.qp;
+  ASSERT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(5000, 100)}, 5000), PostError::kNone);
+  connect(QpType::kRc, 3, 0, 0x20);
+  a_.engine.set_direct(&access);
+  a_.qp->path.direct = true;
+  fill(a_, 0, 1000);
+  ASSERT_EQ(post(a_, SendOpcode::kWrite, {a_.sge(0, 1000)}), PostError::kNone);
+  ASSERT_EQ(post(a_, SendOpcode::kSend, {a_.sge(0, 10)}), PostError::kNone);
+  for (int turn = 1; turn <= access.turns; ++turn) {
+    a_.engine.transmit(a_.wire, now_);
+    EXPECT_EQ(access.asked, turn) << "once for each turn";
+    EXPECT_TRUE(a_.engine.has_yielded());
+    EXPECT_EQ(a_.wire.packets.size(), 1u) << "the other QP's, and nothing behind the copy";
+  }
+  EXPECT_EQ(access.moved, 0u);
+  a_.engine.transmit(a_.wire, now_);
+  EXPECT_FALSE(a_.engine.has_yielded());
+  EXPECT_EQ(access.moved, 1000u);
+  EXPECT_EQ(a_.wire.packets.size(), 2u);
+  EXPECT_EQ(a_.engine.counters().direct_operations, 1u);
+  a_.engine.destroy_qp(*other_of_a);
+  b_.engine.destroy_qp(*other_of_b);
+}
+
 TEST_F(EnginePair, WhatWasMovedInPartAndRefusedGoesAsPackets) {
   CountingAccess access;
   connect(QpType::kRc, 3, 65536);

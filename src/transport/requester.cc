@@ -105,6 +105,7 @@ Requester::Start Requester::start(SendEntry& entry) {
     const Start verdict = is_atomic(entry.opcode) ? execute_direct_atomic(entry) : execute_direct(entry, far);
     if (verdict != Start::kReady) return verdict;
   }
+  req_.direct_goes_on = false;
   const bool whole_message =
       !entry.placed && (entry.opcode == SendOpcode::kRead || !awaits_response(entry.opcode));
   const std::uint32_t count = whole_message ? qp_.packets_of(entry.length) : 1;
@@ -198,10 +199,16 @@ bool Requester::move_direct(const SendEntry& entry, std::uint32_t octets) const 
   }
   for (std::size_t i = 0; write && !entry.is_inline() && i < count; ++i)
     from[i] = {local[i].data, local[i].length};
-  const objects::DirectTarget target{qp_.qpn, qp_.remote, entry.rkey,
-                                     entry.remote_address + req_.direct_octets, from_far};
+  const objects::DirectTarget target{qp_.qpn,    qp_.remote,
+                                     entry.rkey, entry.remote_address + req_.direct_octets,
+                                     from_far,   req_.direct_goes_on};
   return write ? core_.config.direct->direct_write(qp_.path, target, {from.data(), count})
                : core_.config.direct->direct_read(qp_.path, target, {local.data(), count});
+}
+
+Requester::Start Requester::yield() const {
+  core_.yielded = true;
+  return Start::kYield;
 }
 
 // Returns kReady if packets must carry the whole request, or the immediate of data that was placed.
@@ -211,16 +218,15 @@ Requester::Start Requester::execute_direct(SendEntry& entry, bool far) {
                                : core_.direct_left != 0 ? std::min(rest, kFarPieceOctets)
                                                         : 0;
   const bool moved = octets != 0 && move_direct(entry, octets);
+  if (octets != 0) req_.direct_goes_on = !moved && core_.config.direct->take_unfinished();
+  if (req_.direct_goes_on) return yield();
   if (octets != 0 && !moved) {
     req_.direct_octets = 0;
     return Start::kReady;
   }
   core_.direct_left -= far ? std::min(core_.direct_left, kFarStartOctets + octets / kFarSpeed) : octets;
   req_.direct_octets += octets;
-  if (req_.direct_octets != entry.length) {
-    core_.yielded = true;
-    return Start::kYield;
-  }
+  if (req_.direct_octets != entry.length) return yield();
   req_.direct_octets = 0;
   const bool write = entry.opcode != SendOpcode::kRead;
   auto& counters = *qp_.counters;

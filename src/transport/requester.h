@@ -33,6 +33,7 @@ class Requester {
   // True if the target is memory that the CPU cannot touch, and direct access reaches it.
   [[nodiscard]] bool targets_far(const objects::SendEntry& entry) const;
   Start execute_direct(objects::SendEntry& entry, bool far);
+  [[nodiscard]] Start yield() const;  // others have their turn, then it goes on
   Start execute_direct_atomic(objects::SendEntry& entry);
   Start finish_direct(objects::SendEntry& entry);
   Start finish_local(objects::SendEntry& entry);  // done without packets

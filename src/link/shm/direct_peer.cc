@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kPieceOctets = 1024 * 1024;  // a call costs 3 us, the copy of a piece 80
 constexpr std::size_t kVectorsMax = objects::kSgeMax + 1;
+constexpr std::size_t kEndedMax = 64;
 
 std::int64_t coarse_seconds() {
   timespec now;
@@ -111,6 +112,15 @@ RRDMA_MAY_FAULT void copy_mapped(void* argument) {
 
 DirectOutcome outcome_of(bool copied) { return copied ? DirectOutcome::kMapped : DirectOutcome::kFault; }
 
+DirectOutcome outcome_of(objects::FarCopy copy) {
+  switch (copy) {
+    case objects::FarCopy::kDone: return DirectOutcome::kFar;
+    case objects::FarCopy::kFailed: return DirectOutcome::kFault;
+    case objects::FarCopy::kGoesOn: return DirectOutcome::kGoesOn;
+  }
+  return DirectOutcome::kFault;
+}
+
 }  // namespace
 
 Result<DirectPeer, ShmError> DirectPeer::open(const OwnedFd& table, pid_t pid,
@@ -204,7 +214,8 @@ std::optional<DirectPeer::Place> DirectPeer::look_up(const objects::DirectTarget
 }
 
 // One copy, however long it is: it takes less time than a piece of ordinary memory.
-DirectOutcome DirectPeer::move_far(Way way, std::span<const iovec> local, const FarRegions::Place& to) {
+DirectOutcome DirectPeer::move_far(Way way, const Request& request, std::span<const iovec> local,
+                                   const FarRegions::Place& to) {
   if (to.mapping == nullptr) return DirectOutcome::kNotListed;
   std::array<objects::PayloadSpan, kVectorsMax> from;
   std::array<objects::MutableSpan, kVectorsMax> into;
@@ -213,17 +224,48 @@ DirectOutcome DirectPeer::move_far(Way way, std::span<const iovec> local, const 
     from[i] = {data, local[i].iov_len};
     into[i] = {data, local[i].iov_len};
   }
-  const bool copied = way == Way::kWrite ? to.mapping->write(to.at, std::span(from).first(local.size()))
-                                         : to.mapping->read(to.at, std::span(into).first(local.size()));
-  return copied ? DirectOutcome::kFar : DirectOutcome::kFault;
+  const objects::FarCopy copy = way == Way::kWrite
+                                    ? to.mapping->write(to.at, std::span(from).first(local.size()))
+                                    : to.mapping->read(to.at, std::span(into).first(local.size()));
+  if (copy == objects::FarCopy::kGoesOn) running_ = {request, to.mapping};
+  return outcome_of(copy);
 }
 
+void DirectPeer::review_copy() {
+  const DirectOutcome outcome = outcome_of(running_->mapping->resume());
+  if (outcome == DirectOutcome::kGoesOn) return;
+  if (running_->request.qpn.value != 0) {
+    if (ended_.size() == kEndedMax) ended_.erase(ended_.begin());  // a QP that is gone; or it copies again
+    ended_.push_back({running_->request, outcome});
+  }
+  running_.reset();
+  in_use_->store(in_use_->load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+// A QP that asks for something else left its earlier request behind, such as in a reset.
+std::optional<DirectOutcome> DirectPeer::take_ended(const Request& request, bool resumes) {
+  review();
+  if (running_ && running_->request.qpn == request.qpn && !(resumes && running_->request == request))
+    running_->request.qpn = {};
+  for (auto ended = ended_.begin(); ended != ended_.end(); ++ended) {
+    if (ended->request.qpn != request.qpn) continue;
+    const Ended found = *ended;
+    ended_.erase(ended);
+    if (resumes && found.request == request) return found.outcome;
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// While a copy goes on, regions are neither opened nor closed.
 bool DirectPeer::reaches_far(const objects::DirectTarget& target) {
+  review();
   bool far = false;
   (void)announced([&] {
-    far =
-        find_rows(target) && rows_->key.value.far &&
-        far_.find(rows_->key, rows_->key.value.address, 0, [this] { return has_nonce(); }).mapping != nullptr;
+    far = find_rows(target) && rows_->key.value.far &&
+          (running_ || far_.find(rows_->key, rows_->key.value.address, 0, [this] {
+                             return has_nonce();
+                           }).mapping != nullptr);
     return DirectOutcome::kDone;
   });
   return far;
@@ -231,11 +273,12 @@ bool DirectPeer::reaches_far(const objects::DirectTarget& target) {
 
 DirectOutcome DirectPeer::move_listed(Way way, const objects::DirectTarget& target, std::span<iovec> local,
                                       std::uint64_t length) {
+  if (running_ && find_rows(target) && rows_->key.value.far) return DirectOutcome::kGoesOn;
   const auto place =
       look_up(target, length, way == Way::kWrite ? objects::kRemoteWrite : objects::kRemoteRead);
   if (!place) return DirectOutcome::kNotListed;
   if (rows_->key.value.far) [[unlikely]]
-    return move_far(way, local, place->far);
+    return move_far(way, {target.local, target.address, length}, local, place->far);
   if (target.from_far) return DirectOutcome::kNotListed;
   Place at = *place;
   if (length <= kPieceOctets) return move_piece(way, local, at, length, true);
@@ -261,11 +304,13 @@ DirectOutcome DirectPeer::announced(Act act) {
     refused_ = true;
     return DirectOutcome::kRefused;
   }
+  if (running_) [[unlikely]]
+    return act();  // already announced
   const std::uint64_t busy = in_use_->load(std::memory_order_relaxed) | 1;
   in_use_->store(busy, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const DirectOutcome outcome = act();
-  in_use_->store(busy + 1, std::memory_order_release);
+  if (!running_) in_use_->store(busy + 1, std::memory_order_release);
   refused_ = outcome == DirectOutcome::kRefused;
   return outcome;
 }
@@ -274,6 +319,9 @@ DirectOutcome DirectPeer::move(Way way, const objects::DirectTarget& target, std
                                std::uint64_t length) {
   // An empty request still depends on the state of the target's QP. Leave it to packets.
   if (length == 0) return DirectOutcome::kNotListed;
+  if (running_ || !ended_.empty()) [[unlikely]] {
+    if (const auto ended = take_ended({target.local, target.address, length}, target.resumes)) return *ended;
+  }
   return announced([&] { return move_listed(way, target, local, length); });
 }
 

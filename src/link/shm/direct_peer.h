@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/owned_fd.h"
 #include "base/result.h"
@@ -33,6 +34,7 @@ enum class DirectOutcome : std::uint8_t {
   kDone,
   kMapped,     // done, without the kernel
   kFar,        // done, by the kind of the memory
+  kGoesOn,     // a copy by the kind of the memory is not done yet
   kNotListed,  // the table does not allow it, or not at the moment
   kFault,      // a page is missing
   kRefused,    // the kernel forbids access; permanent
@@ -63,6 +65,11 @@ class DirectPeer {
   DirectOutcome atomic(const objects::DirectTarget& target, objects::AtomicCall& call);
   // See DirectAccess.
   [[nodiscard]] bool reaches_far(const objects::DirectTarget& target);
+  // Looks whether the copy that goes on has ended. The target waits for it before it releases memory, so call
+  // it from time to time, also if the QP asks no more.
+  void review() {
+    if (running_) review_copy();
+  }
 
  private:
   enum class Way : std::uint8_t { kWrite, kRead };
@@ -97,7 +104,18 @@ class DirectPeer {
                      std::uint64_t length);
   DirectOutcome move_listed(Way way, const objects::DirectTarget& target, std::span<iovec> local,
                             std::uint64_t length);
-  static DirectOutcome move_far(Way way, std::span<const iovec> local, const FarRegions::Place& to);
+  // A copy that takes long belongs to it.
+  struct Request {
+    wire::Qpn qpn;  // of the initiator
+    std::uint64_t address;
+    std::uint64_t length;
+    friend bool operator==(const Request&, const Request&) = default;
+  };
+  DirectOutcome move_far(Way way, const Request& request, std::span<const iovec> local,
+                         const FarRegions::Place& to);
+  void review_copy();
+  // The end of a copy that went on; empty: it goes on, or the request has none.
+  [[nodiscard]] std::optional<DirectOutcome> take_ended(const Request& request, bool resumes);
   static DirectOutcome move_small(Way way, const iovec& local, std::uint8_t* mapped);
   DirectOutcome move_piece(Way way, std::span<const iovec> local, const Place& to, std::size_t length,
                            bool last) const;
@@ -111,6 +129,17 @@ class DirectPeer {
   MappedRegions mapped_;
   FarRegions far_;
   std::optional<Rows> rows_;  // of the latest target
+  // Copies that took long. One at a time: its end ends the announcement to the owner of the memory.
+  struct Running {
+    Request request;  // QPN 0: nobody asks for it any more
+    objects::FarMapping* mapping;
+  };
+  struct Ended {
+    Request request;
+    DirectOutcome outcome;
+  };
+  std::optional<Running> running_;
+  std::vector<Ended> ended_;
   std::int64_t verified_s_ = 0;
   bool refused_ = false;
 };

@@ -99,6 +99,8 @@ class ShmLink final : public Link, public objects::DirectAccess {
   // Reaches memory of peers that no CPU can touch; outlives the link. REQUIRES: no channels yet.
   void set_far_copier(objects::FarCopier& copier) { far_copier_ = &copier; }
   [[nodiscard]] bool reaches_far(const objects::Path& path, const objects::DirectTarget& target) override;
+  // Call it more often than kRetireWait.
+  void review_copies();
   [[nodiscard]] bool direct_atomic(const objects::Path& path, const objects::DirectTarget& target,
                                    objects::AtomicCall& call) override;
 

@@ -105,6 +105,10 @@ bool ShmLink::account(DirectOutcome outcome) {
       count(kDirectFar);
       count(kDirectDone);
       return true;
+    case DirectOutcome::kGoesOn:
+      met_far_ = true;
+      unfinished_ = true;
+      return false;
     case DirectOutcome::kNotListed: count(kDirectNotListed); return false;
     case DirectOutcome::kFault: count(kDirectFault); return false;
     case DirectOutcome::kRefused: count(kDirectRefused); return false;
@@ -127,6 +131,13 @@ bool ShmLink::direct_read(const objects::Path& path, const objects::DirectTarget
 bool ShmLink::reaches_far(const objects::Path& path, const objects::DirectTarget& target) {
   Port* port = find(path.peer);
   return port != nullptr && port->direct && port->direct->reaches_far(target);
+}
+
+void ShmLink::review_copies() {
+  if (!met_far_) return;
+  for (const auto& port : ports_) {
+    if (port->direct) port->direct->review();
+  }
 }
 
 bool ShmLink::direct_atomic(const objects::Path& path, const objects::DirectTarget& target,

@@ -46,6 +46,7 @@ void DirectPublication::on_region_closed(const objects::MemoryRegion& region) {
 }
 
 bool DirectPublication::review_exports() {
+  shm_.review_copies();
   for (auto exported = exports_.begin(); exported != exports_.end();) {
     if (exported->second->is_there()) {
       ++exported;

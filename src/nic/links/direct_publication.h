@@ -33,8 +33,8 @@ class DirectPublication final : public objects::KeyListener {
   void on_window_opened(const objects::MemoryWindow& window) override;
   void on_region_closed(const objects::MemoryRegion& region) override;
   void on_window_closed(const objects::MemoryWindow& window) override;
-  // Revokes exported memory that the program has freed. True if some is left: call it again after
-  // kReviewInterval.
+  // Revokes exported memory that the program has freed, and looks after copies that take long. True if some
+  // exported memory is left: call it again after kReviewInterval.
   bool review_exports();
   static constexpr Duration kReviewInterval = milliseconds(20);
   // The process has several lanes. Packets then carry operations on type 1 windows, which belong to all

@@ -14,7 +14,7 @@ using objects::CopyLine;
 // A mark is the number of an event. An event that was recorded again since names later copies too.
 class CudaKind::Line final : public CopyLine {
  public:
-  explicit Line(const CudaPrimary& primary) : primary_(primary), cuda_(primary.cuda()) {}
+  explicit Line(const CudaKind& kind) : kind_(kind), primary_(kind.primary_), cuda_(primary_.cuda()) {}
   ~Line() override {
     const CudaPrimary::Current current(primary_);
     if (!current) return;  // everything went with the context
@@ -44,15 +44,16 @@ class CudaKind::Line final : public CopyLine {
       pinned_ = buffers.data();
   }
 
+  // The driver takes a freed address for one of the CPU's, and would touch it.
   bool begin_read(std::uint8_t* near, std::uint64_t away, std::size_t octets) override {
     const CudaPrimary::Current current(primary_);
-    return current && is_device_memory(away, octets) &&
+    return current && kind_.holds(away, octets) &&
            cuda_.cuMemcpyDtoHAsync(near, away, octets, stream_) == kCudaSuccess;
   }
 
   bool begin_write(std::uint64_t away, const std::uint8_t* near, std::size_t octets) override {
     const CudaPrimary::Current current(primary_);
-    return current && is_device_memory(away, octets) &&
+    return current && kind_.holds(away, octets) &&
            cuda_.cuMemcpyHtoDAsync(away, near, octets, stream_) == kCudaSuccess;
   }
 
@@ -84,11 +85,7 @@ class CudaKind::Line final : public CopyLine {
   static constexpr std::size_t kEvents = 64;
   static constexpr int kLooksBeforeYield = 1000;  // half a millisecond
 
-  // The driver takes a freed address for one of the CPU's, and would touch it.
-  [[nodiscard]] bool is_device_memory(std::uint64_t away, std::size_t octets) const {
-    return cuda_device_of(cuda_, away) >= 0 && (octets <= 1 || cuda_device_of(cuda_, away + octets - 1) >= 0);
-  }
-
+  const CudaKind& kind_;
   const CudaPrimary& primary_;
   const CudaLibrary& cuda_;
   CudaStream stream_ = nullptr;
@@ -109,9 +106,23 @@ void CudaKind::prepare(std::uint64_t address) {
   if (current) (void)cuda.cuPointerSetAttribute(&on, kCudaAttributeSyncMemops, address);
 }
 
+void CudaKind::join(objects::MemoryTable& table, std::uint8_t number) {
+  number_ = number;
+  table.add_listener(*this);
+}
+
+void CudaKind::on_region_opened(const objects::MemoryRegion& region) {
+  if (region.kind == number_)
+    identities_.add(region.key, reinterpret_cast<std::uintptr_t>(region.host), region.length);
+}
+
+void CudaKind::on_region_closed(const objects::MemoryRegion& region) {
+  if (region.kind == number_) identities_.remove(region.key);
+}
+
 std::unique_ptr<CopyLine> CudaKind::open_line() {
   if (!primary_.retain()) return nullptr;
-  auto line = std::make_unique<Line>(primary_);
+  auto line = std::make_unique<Line>(*this);
   return line->open() ? std::unique_ptr<CopyLine>(std::move(line)) : nullptr;
 }
 
@@ -125,7 +136,7 @@ bool CudaKind::run_atomic(AtomicCall& call) {
   if (!primary_.retain()) return false;
   const std::lock_guard lock(mutex_);
   if (atomics_ == nullptr) {
-    auto line = std::make_unique<Line>(primary_);
+    auto line = std::make_unique<Line>(*this);
     if (!line->open()) return false;
     atomics_ = std::move(line);
   }

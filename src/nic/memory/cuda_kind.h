@@ -5,15 +5,18 @@
 
 #include <memory>
 #include <mutex>
+#include <vector>
 
+#include "nic/memory/cuda_identities.h"
 #include "nic/memory/cuda_primary.h"
+#include "objects/memory.h"
 #include "objects/memory_kind.h"
 
 namespace rrdma::nic {
 
-class CudaKind final : public objects::MemoryKind {
+class CudaKind final : public objects::MemoryKind, public objects::KeyListener {
  public:
-  CudaKind(const CudaLibrary& cuda, int ordinal) : primary_(cuda, ordinal) {}
+  CudaKind(const CudaLibrary& cuda, int ordinal) : primary_(cuda, ordinal), identities_(cuda, ordinal) {}
 
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] std::unique_ptr<objects::CopyLine> open_line() override;
@@ -21,7 +24,21 @@ class CudaKind final : public objects::MemoryKind {
   [[nodiscard]] std::unique_ptr<objects::FarExport> export_memory(std::uint64_t address,
                                                                   std::uint64_t length) override;
 
+  [[nodiscard]] bool holds(std::uint64_t address, std::uint64_t octets) const override {
+    return identities_.holds(address, octets);
+  }
+
   [[nodiscard]] int ordinal() const { return primary_.ordinal(); }
+  // Hears of its regions from then on.
+  void join(objects::MemoryTable& table, std::uint8_t number);
+  // The keys of regions whose memory was freed, and is part of these bytes now.
+  [[nodiscard]] std::vector<std::uint32_t> find_stale(std::uint64_t address, std::uint64_t octets) const {
+    return identities_.find_stale(address, octets);
+  }
+  void on_region_opened(const objects::MemoryRegion& region) override;
+  void on_region_closed(const objects::MemoryRegion& region) override;
+  void on_window_opened(const objects::MemoryWindow&) override {}
+  void on_window_closed(const objects::MemoryWindow&) override {}
   // Memory that is to be registered: copies that the program makes synchronously end before the call returns,
   // as GPUDirect RDMA asks of programs. Managed and pooled memory does not support that.
   void prepare(std::uint64_t address);
@@ -30,7 +47,9 @@ class CudaKind final : public objects::MemoryKind {
   class Line;
 
   CudaPrimary primary_;
-  std::mutex mutex_;  // run_atomic holds it throughout
+  CudaIdentities identities_;
+  std::uint8_t number_ = 0;  // of the kind in the table
+  std::mutex mutex_;         // run_atomic holds it throughout
   std::unique_ptr<objects::CopyLine> atomics_;
 };
 

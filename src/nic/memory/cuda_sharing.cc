@@ -1,15 +1,28 @@
 #include "nic/memory/cuda_sharing.h"
 
-#include <sched.h>
+#include <time.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <mutex>
 
 #include "base/owned_fd.h"
 #include "base/raw_syscall.h"
+#include "nic/memory/deferred_release.h"
+#include "objects/memory_kind.h"
 
 namespace rrdma::nic {
 namespace {
+
+using objects::FarCopy;
+
+constexpr int kLooksAtOnce = 400;  // 100 us
+
+void nap() {
+  const timespec time{.tv_sec = 0, .tv_nsec = 100'000};
+  (void)raw::ppoll(nullptr, 0, &time);
+}
 
 constexpr std::uint32_t kMagic = 0x61647563;  // "cuda"
 enum class Way : std::uint32_t { kIpc = 1, kDescriptor = 2 };
@@ -103,6 +116,44 @@ std::size_t last_word(std::uint64_t end, std::uint64_t octets) {
   return 1;
 }
 
+// Memory of the host that is to be unpinned. Any thread.
+class Leaving {
+ public:
+  void add(std::uint64_t first, std::uint64_t octets) {
+    const std::lock_guard lock(mutex_);
+    ranges_.push_back({first, octets});
+    count_.store(ranges_.size(), std::memory_order_relaxed);
+  }
+  void remove(std::uint64_t first) {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(ranges_.begin(), ranges_.end(),
+                                    [&](const Range& range) { return range.first == first; });
+    if (found != ranges_.end()) ranges_.erase(found);
+    count_.store(ranges_.size(), std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool has(std::uint64_t first, std::uint64_t octets) {
+    if (count_.load(std::memory_order_relaxed) == 0) return false;
+    const std::lock_guard lock(mutex_);
+    return std::any_of(ranges_.begin(), ranges_.end(), [&](const Range& range) {
+      return first < range.first + range.octets && range.first < first + octets;
+    });
+  }
+
+ private:
+  struct Range {
+    std::uint64_t first, octets;
+  };
+  std::mutex mutex_;
+  std::vector<Range> ranges_;
+  std::atomic<std::size_t> count_{0};
+};
+
+// Never destroyed: releases may run after main().
+Leaving& leaving() {
+  static Leaving* const one = new Leaving;
+  return *one;
+}
+
 unsigned memory_type(const CudaLibrary& cuda, std::uint64_t address) {
   unsigned type = 0;
   int attributes[] = {kCudaAttributeMemoryType};
@@ -111,6 +162,10 @@ unsigned memory_type(const CudaLibrary& cuda, std::uint64_t address) {
 }
 
 }  // namespace
+
+// Smaller allocations of cuMemAlloc share a page of the device with others. A peer that has the page open
+// would still reach it after the program freed its part, and another allocation got it: seen on an H200.
+constexpr std::size_t kOwnPagesOctets = 2 << 20;
 
 std::unique_ptr<objects::FarExport> export_cuda_memory(const CudaPrimary& primary, std::uint64_t address,
                                                        std::uint64_t length) {
@@ -129,7 +184,7 @@ std::unique_ptr<objects::FarExport> export_cuda_memory(const CudaPrimary& primar
   form.octets = octets;
   if (form.skip > octets || length > octets - form.skip) return nullptr;
   OwnedFd fd;
-  if (cuda.cuIpcGetMemHandle(&form.ipc, base) != kCudaSuccess) {
+  if (octets < kOwnPagesOctets || cuda.cuIpcGetMemHandle(&form.ipc, base) != kCudaSuccess) {
     fd = export_descriptor(cuda, base);
     if (!fd) return nullptr;
     form.way = Way::kDescriptor;
@@ -142,26 +197,32 @@ class CudaCopier::Mapping final : public objects::FarMapping {
  public:
   Mapping(CudaCopier& copier, Device& device, const Form& form, CudaAddress base)
       : copier_(copier), device_(device), form_(form), base_(base) {}
+  // A copy may go on: cuMemUnmap does not wait for it.
   ~Mapping() override {
-    const CudaLibrary& cuda = device_.primary->cuda();
-    const CudaPrimary::Current current(*device_.primary);
-    if (!current) return;  // it went with the context
-    if (form_.way == Way::kIpc) {
-      (void)cuda.cuIpcCloseMemHandle(base_);
-      return;
-    }
-    (void)cuda.cuMemUnmap(base_, form_.octets);
-    (void)cuda.cuMemAddressFree(base_, form_.octets);
+    release_later([primary = device_.primary, mark = mark_, goes_on = goes_on_, way = form_.way, base = base_,
+                   octets = form_.octets] {
+      const CudaLibrary& cuda = primary->cuda();
+      const CudaPrimary::Current current(*primary);
+      if (!current) return;  // it went with the context
+      while (goes_on && cuda.cuEventQuery(mark) == kCudaNotReady) nap();
+      if (mark != nullptr) (void)cuda.cuEventDestroy(mark);
+      if (way == Way::kIpc) {
+        (void)cuda.cuIpcCloseMemHandle(base);
+        return;
+      }
+      (void)cuda.cuMemUnmap(base, octets);
+      (void)cuda.cuMemAddressFree(base, octets);
+    });
   }
 
   [[nodiscard]] std::uint64_t length() const override { return form_.octets - form_.skip; }
 
-  bool write(std::uint64_t at, std::span<const objects::PayloadSpan> from) override {
+  FarCopy write(std::uint64_t at, std::span<const objects::PayloadSpan> from) override {
     const CudaPrimary::Current current(*device_.primary);
-    if (!current) return false;
+    if (!current) return FarCopy::kFailed;
     std::uint64_t octets = 0;
     for (const auto& span : from) {
-      if (!copier_.is_reachable(device_, span.data, span.length)) return false;
+      if (!copier_.is_reachable(device_, span.data, span.length)) return FarCopy::kFailed;
       octets += span.length;
     }
     CudaAddress to = base_ + form_.skip + at;
@@ -171,36 +232,52 @@ class CudaCopier::Mapping final : public objects::FarMapping {
       const std::size_t body = to < body_end ? std::min<std::size_t>(span.length, body_end - to) : 0;
       if ((body != 0 && !copier_.copy(device_, to, data, body)) ||
           (body != span.length && !copier_.copy(device_, to + body, data + body, span.length - body))) {
-        (void)copier_.wait(device_);
-        return false;
+        (void)wait(device_);
+        return FarCopy::kFailed;
       }
       to += span.length;
     }
-    return copier_.wait(device_);
+    return finish();
   }
 
-  bool read(std::uint64_t at, std::span<const objects::MutableSpan> into) override {
+  FarCopy read(std::uint64_t at, std::span<const objects::MutableSpan> into) override {
     const CudaPrimary::Current current(*device_.primary);
-    if (!current) return false;
+    if (!current) return FarCopy::kFailed;
     for (const auto& span : into) {
-      if (!copier_.is_reachable(device_, span.data, span.length)) return false;
+      if (!copier_.is_reachable(device_, span.data, span.length)) return FarCopy::kFailed;
     }
     CudaAddress from = base_ + form_.skip + at;
     for (const auto& span : into) {
       if (!copier_.copy(device_, reinterpret_cast<std::uintptr_t>(span.data), from, span.length)) {
-        (void)copier_.wait(device_);
-        return false;
+        (void)wait(device_);
+        return FarCopy::kFailed;
       }
       from += span.length;
     }
-    return copier_.wait(device_);
+    return finish();
+  }
+
+  FarCopy resume() override {
+    const CudaPrimary::Current current(*device_.primary);
+    const CudaResult result = current ? device_.primary->cuda().cuEventQuery(mark_) : -1;
+    if (result == kCudaNotReady) return FarCopy::kGoesOn;
+    goes_on_ = false;
+    return result == kCudaSuccess ? FarCopy::kDone : FarCopy::kFailed;
   }
 
  private:
+  FarCopy finish() {
+    const FarCopy copy = CudaCopier::finish(device_, mark_);
+    goes_on_ = copy == FarCopy::kGoesOn;
+    return copy;
+  }
+
   CudaCopier& copier_;
   Device& device_;
   const Form form_;
   const CudaAddress base_;
+  CudaEvent mark_ = nullptr;  // of a copy that took long
+  bool goes_on_ = false;
 };
 
 CudaCopier::~CudaCopier() {
@@ -232,7 +309,7 @@ CudaCopier::Device* CudaCopier::device_of(const std::uint8_t* uuid) {
     if (cuda->cuDevicePrimaryCtxGetState(device, &flags, &active) != kCudaSuccess || active == 0)
       return nullptr;
     auto opened = std::make_unique<Device>();
-    opened->primary = std::make_unique<CudaPrimary>(*cuda, ordinal);
+    opened->primary = std::make_shared<CudaPrimary>(*cuda, ordinal);
     if (!opened->primary->retain()) return nullptr;
     const CudaPrimary::Current current(*opened->primary);
     if (!current) return nullptr;
@@ -277,10 +354,23 @@ bool CudaCopier::is_reachable(const Device& device, const std::uint8_t* data, st
   if (octets == 0) return true;
   const CudaLibrary& cuda = device.primary->cuda();
   const auto first = reinterpret_cast<std::uintptr_t>(data);
+  if (leaving().has(first, octets)) return false;
+  const auto is_pinned = [&](std::uint64_t address) {
+    const unsigned type = memory_type(cuda, address);
+    return type != 0 && type != kCudaMemoryDevice;
+  };
   const auto known = [&] {
-    return memory_type(cuda, first) != 0 && (octets == 1 || memory_type(cuda, first + octets - 1) != 0);
+    return is_as_registered(first, octets) ||
+           (is_pinned(first) && (octets == 1 || is_pinned(first + octets - 1)));
   };
   return known() || (pin(device, data, octets) && known());
+}
+
+bool CudaCopier::is_as_registered(std::uint64_t address, std::uint64_t octets) const {
+  for (std::uint8_t number = 1;; ++number) {
+    const objects::MemoryKind* const kind = table_.kind(number);
+    if (kind == nullptr || kind->holds(address, octets)) return kind != nullptr;
+  }
 }
 
 bool CudaCopier::pin(const Device& device, const std::uint8_t* data, std::size_t octets) {
@@ -291,17 +381,31 @@ bool CudaCopier::pin(const Device& device, const std::uint8_t* data, std::size_t
   if (device.primary->cuda().cuMemHostRegister(region->host, region->length, kCudaHostRegisterPortable) !=
       kCudaSuccess)
     return false;
-  place->second = {region->host, device.primary.get()};
+  place->second = {region->host, region->length, device.primary};
   return true;
 }
 
+// cuMemHostUnregister waits for kernels. Until then the pages are not those of the address, if the program
+// gave the memory back and got other memory there.
 void CudaCopier::unpin(const Pin& pin) {
   if (pin.memory == nullptr) return;
-  const CudaPrimary::Current current(*pin.primary);
-  if (current) (void)pin.primary->cuda().cuMemHostUnregister(pin.memory);
+  const auto first = reinterpret_cast<std::uintptr_t>(pin.memory);
+  leaving().add(first, pin.octets);
+  release_later([pin, first] {
+    const CudaPrimary::Current current(*pin.primary);
+    if (current) (void)pin.primary->cuda().cuMemHostUnregister(pin.memory);
+    leaving().remove(first);
+  });
 }
 
+// The program may give the memory back after this, and cuMemUnmap does not wait for copies.
 void CudaCopier::on_region_closed(const objects::MemoryRegion& region) {
+  if (region.kind != 0) {
+    for (const auto& device : devices_) {
+      const CudaPrimary::Current current(*device->primary);
+      if (current) (void)wait(*device);
+    }
+  }
   if (pins_.empty()) return;
   const auto found = pins_.find(region.key);
   if (found == pins_.end()) return;
@@ -313,13 +417,27 @@ bool CudaCopier::copy(const Device& device, CudaAddress to, CudaAddress from, st
   return octets == 0 || device.primary->cuda().cuMemcpyAsync(to, from, octets, device.stream) == kCudaSuccess;
 }
 
-bool CudaCopier::wait(const Device& device) const {
-  constexpr int kLooksBeforeYield = 4000;  // a millisecond
-  for (int looks = 0;; ++looks) {
+bool CudaCopier::wait(const Device& device) {
+  constexpr int kNapsMax = 20'000;  // two seconds
+  for (int looks = 0; looks < kLooksAtOnce + kNapsMax; ++looks) {
     const CudaResult result = device.primary->cuda().cuStreamQuery(device.stream);
     if (result != kCudaNotReady) return result == kCudaSuccess;
-    if (looks > kLooksBeforeYield) sched_yield();
+    if (looks >= kLooksAtOnce) nap();
   }
+  return false;
+}
+
+objects::FarCopy CudaCopier::finish(const Device& device, CudaEvent& mark) {
+  const CudaLibrary& cuda = device.primary->cuda();
+  for (int looks = 0; looks < kLooksAtOnce; ++looks) {
+    const CudaResult result = cuda.cuStreamQuery(device.stream);
+    if (result == kCudaSuccess) return FarCopy::kDone;
+    if (result != kCudaNotReady) return FarCopy::kFailed;
+  }
+  const bool marked = (mark != nullptr || cuda.cuEventCreate(&mark, kCudaEventNoTiming) == kCudaSuccess) &&
+                      cuda.cuEventRecord(mark, device.stream) == kCudaSuccess;
+  if (marked) return FarCopy::kGoesOn;
+  return wait(device) ? FarCopy::kDone : FarCopy::kFailed;
 }
 
 }  // namespace rrdma::nic

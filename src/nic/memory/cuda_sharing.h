@@ -2,8 +2,10 @@
 // cuMemCreate memory as a file descriptor that the peer borrows. Managed and pooled memory cannot be
 // exported.
 //
-// CudaCopier copies with one call for each piece, on a stream of its own, and waits for its end. Memory of
-// the host takes part only if it is pinned: its region is pinned on first use, and until it is deregistered.
+// CudaCopier copies with one call for each piece, on a stream of its own. It waits for the end of a copy, but
+// not for long: copies between two places of one device need its processors, and kernels of the program may
+// occupy them. Memory of the host takes part only if it is pinned: its region is pinned on first use, and
+// until it is deregistered.
 #pragma once
 
 #include <memory>
@@ -36,20 +38,26 @@ class CudaCopier final : public objects::FarCopier {
  private:
   class Mapping;
   struct Device {
-    std::unique_ptr<CudaPrimary> primary;
+    std::shared_ptr<CudaPrimary> primary;  // releases that wait for kernels refer to it
     CudaStream stream = nullptr;
   };
   // Null: the program does not use the device.
   [[nodiscard]] Device* device_of(const std::uint8_t* uuid);
   // True if the GPU can copy from and to these bytes of this process.
   [[nodiscard]] bool is_reachable(const Device& device, const std::uint8_t* data, std::size_t octets);
+  // False: the memory that was registered there was freed, and this is other memory.
+  [[nodiscard]] bool is_as_registered(std::uint64_t address, std::uint64_t octets) const;
   [[nodiscard]] bool pin(const Device& device, const std::uint8_t* data, std::size_t octets);
   bool copy(const Device& device, CudaAddress to, CudaAddress from, std::size_t octets) const;
-  bool wait(const Device& device) const;
+  // Waits for all copies of the device. False: they failed, or they took too long for anybody to wait.
+  static bool wait(const Device& device);
+  // The end of the latest copies. If they go on, `mark` names them.
+  [[nodiscard]] static objects::FarCopy finish(const Device& device, CudaEvent& mark);
 
   struct Pin {
-    void* memory = nullptr;  // null: cannot be pinned
-    const CudaPrimary* primary = nullptr;
+    std::uint8_t* memory = nullptr;  // null: cannot be pinned
+    std::uint64_t octets = 0;
+    std::shared_ptr<CudaPrimary> primary;
   };
   static void unpin(const Pin& pin);
 

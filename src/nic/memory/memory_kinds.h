@@ -18,6 +18,7 @@ struct MemoryOrigin {
   int cuda_device = -1;      // -1: the CPU can touch it
   bool wholly_there = true;  // false: the range goes beyond the memory of that kind
   std::uint64_t address = 0;
+  std::uint64_t octets = 0;
 
   [[nodiscard]] bool ordinary() const { return cuda_device < 0; }
   [[nodiscard]] static MemoryOrigin of(const void* address, std::size_t length);
@@ -27,8 +28,9 @@ struct MemoryOrigin {
 
 class MemoryKinds {
  public:
-  // Prepares the memory for registration. Returns the number of its kind in the table; 0 for ordinary memory,
-  // and if there are too many kinds. REQUIRES: the locks of all lanes.
+  // Prepares the memory for registration, and revokes regions whose memory was freed there. Returns the
+  // number of its kind in the table; 0 for ordinary memory, and if there are too many kinds. REQUIRES: the
+  // locks of all lanes.
   [[nodiscard]] std::uint8_t prepare(const MemoryOrigin& origin, objects::MemoryTable& table);
 
  private:

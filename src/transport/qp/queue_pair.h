@@ -41,6 +41,7 @@ struct RequesterState {
   std::uint32_t flight_packets = 0;        // as counted in the engine's budget
   std::uint32_t since_ack_request = 0;     // packets since the last AckReq
   std::uint32_t direct_octets = 0;         // of the entry at `index`, moved by direct access so far
+  bool direct_goes_on = false;             // a direct copy for the entry at `index` is unfinished
   std::uint8_t reads = 0;                  // READs and ATOMICs sent and not answered
   std::uint8_t retries_left = 0;
   std::uint8_t rnr_left = 0;

@@ -2,6 +2,7 @@
 //
 //   gpu_exchange [--near=MEMORY] [--far=MEMORY] [--rounds=N]            all operations, in both directions
 //   gpu_exchange --die=near|far                                         one process is killed in the middle
+//   gpu_exchange --gate=FILE                                            copies that take long (stub_cuda.cc)
 //   gpu_exchange --speed [--near=MEMORY] [--far=MEMORY]                 bandwidth and latency
 //
 // MEMORY is host, heap, device, created, managed or async (talk.h). The first process ("near") starts the
@@ -20,6 +21,7 @@
 #include <optional>
 #include <string>
 
+#include "lifetime.h"
 #include "talk.h"
 
 extern char** environ;
@@ -35,7 +37,7 @@ constexpr int kWritable = IBV_ACCESS_LOCAL_WRITE;
 struct Options {
   Where near = Where::kDevice, far = Where::kDevice;
   int rounds = 1;
-  std::string die;
+  std::string die, gate;
   bool speed = false;
   int side = 0;
   int fd = -1;
@@ -185,47 +187,6 @@ void check_atomics(End& end, Connection& connection, const Companion& companion,
   companion.meet();
 }
 
-// Memory that is released while it is registered: error completions, and both processes live on.
-void check_released(const Cuda& cuda, const Device& device, const Companion& companion, Where where) {
-  if (is_of_cpu(where)) return;
-  const int side = companion.side();
-  {
-    Connection connection(device, companion);
-    const Memory memory(cuda, where, 1 << 20);
-    ibv_mr* const mr = device.add(memory);
-    const Key theirs = companion.trade(Key{memory.address(), mr->rkey});
-    if (side == 1) memory.release();
-    companion.meet();
-    if (side == 0) {
-      // Direct access ends when the other process has noticed.
-      auto status = IBV_WC_SUCCESS;
-      for (const double until = seconds_now() + 2; status == IBV_WC_SUCCESS && seconds_now() < until;) {
-        connection.post(IBV_WR_RDMA_WRITE, {element(memory, mr, 0, 100000)}, theirs);
-        status = connection.next().status;
-      }
-      require(status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_OP_ERR,
-              std::string("a remote error, not: ") + ibv_wc_status_str(status));
-      memory.release();
-    }
-    companion.meet();
-    require(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr of released memory");
-  }
-  Connection connection(device, companion);
-  const Memory memory(cuda, where, 1 << 20);
-  ibv_mr* const mr = device.add(memory);
-  const Key theirs = companion.trade(Key{memory.address(), mr->rkey});
-  if (side == 0) {
-    // Once before: the memory of the other process must not be opened at the address that becomes free.
-    connection.post(IBV_WR_RDMA_WRITE, {element(memory, mr, 0, 100000)}, theirs);
-    connection.done();
-    memory.release();
-    connection.post(IBV_WR_RDMA_WRITE, {element(memory, mr, 0, 100000)}, theirs);
-    require(connection.next().status == IBV_WC_LOC_PROT_ERR, "a local protection error");
-  }
-  companion.meet();
-  if (side == 1) memory.release();
-}
-
 // Registration: ranges inside an allocation, beyond it, and exported descriptors.
 void check_registration(const Cuda& cuda, const Device& device, Where where) {
   if (is_of_cpu(where)) return;
@@ -281,7 +242,10 @@ void check_all(const Cuda& cuda, const Options& options, const Companion& compan
   (void)connection.poll(none);
   const auto copies = published_counter("shm_direct_far");
   const auto all_copies = copies + companion.trade(copies);
-  if (options.near == options.far) check_released(cuda, end.device, companion, where);
+  if (options.near == options.far) {
+    check_released(cuda, end.device, companion, where);
+    if (where == Where::kDevice) check_reused(cuda, end.device, companion);
+  }
   if (!is_of_cpu(options.near)) check_reset(cuda, end, companion);
   if (companion.side() == 0)
     std::printf("every byte right, %llu copies by the initiator\n",
@@ -369,6 +333,8 @@ Options parse(int argc, char** argv) {
       options.rounds = std::atoi(rounds->c_str());
     else if (const auto die = value_of(argv[i], "--die="))
       options.die = *die;
+    else if (const auto gate = value_of(argv[i], "--gate="))
+      options.gate = *gate;
     else if (const auto fd = value_of(argv[i], "--fd="))
       options.fd = std::atoi(fd->c_str()), options.side = 1;
     else if (std::strcmp(argv[i], "--speed") == 0)
@@ -407,6 +373,8 @@ int run(int argc, char** argv) {
   if (cuda == nullptr) fail("no libcuda.so.1, or no device");
   if (options.speed)
     measure(*cuda, options, companion);
+  else if (!options.gate.empty())
+    check_gate(*cuda, options.gate, companion);
   else if (!options.die.empty())
     check_death(*cuda, options, companion, options.side == 0 ? far : getppid());
   else

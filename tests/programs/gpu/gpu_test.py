@@ -46,6 +46,9 @@ def main():
             run(f"{near} and {far}", [f"--near={near}", f"--far={far}"], f"every byte right, {'[1-9][0-9]*' if direct else '0'} copies")
         if options.link == "udp":
             run("1 % loss", ["--rounds=2"], "every byte right", {"RRDMA_FAULT": "drop=1%"})
+        if options.link == "shm":
+            gate = os.path.join(arena.work, "gate")
+            run("copies behind a kernel", [f"--gate={gate}"], "other requests went on", {"STUB_CUDA_GATE": gate, "RRDMA_LANES": "1"})
         for side in ("near", "far"):
             run(f"death of the {side} process", [f"--die={side}"], "survived after")
     sys.exit("failed: " + ", ".join(failed) if failed else 0)

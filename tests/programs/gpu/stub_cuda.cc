@@ -2,7 +2,11 @@
 // at the address that the program sees, so that a touch by the CPU is a fault, and for the stub itself.
 // Streams have threads: an asynchronous copy reads its source some time after the call, as a real one does.
 // cuMemcpyHtoD returns before its data has arrived, unless the memory has the attribute SYNC_MEMOPS. Calls
-// that need a context fail without one.
+// that need a context fail without one. The address of freed memory is that of the next allocation of the
+// same length.
+//
+// STUB_CUDA_GATE names a file. Until it exists, a kernel occupies the device: copies between two places of
+// the device do not begin, and cuMemHostUnregister and cuIpcCloseMemHandle wait.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -11,6 +15,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -107,6 +112,7 @@ struct State {
   unsigned long long next_buffer = 1;
   std::map<Address, Allocation> allocations;
   std::map<Address, std::size_t> pinned;  // memory of the host
+  std::map<std::size_t, Address> freed;   // by length
 };
 
 // Never destroyed: threads may outlive main().
@@ -143,6 +149,13 @@ bool is_synchronous(Address address) {
 
 // Maps the file as device memory. Takes the descriptor.
 int map_memory(Address* address, int fd, std::size_t octets, bool plain, bool created) {
+  if (*address == 0) {
+    const std::lock_guard lock(state().mutex);
+    if (const auto freed = state().freed.find(octets); freed != state().freed.end()) {
+      *address = freed->second;
+      state().freed.erase(freed);
+    }
+  }
   const int fixed = *address != 0 ? MAP_FIXED : 0;
   void* const seen = mmap(reinterpret_cast<void*>(static_cast<std::uintptr_t>(*address)), octets, PROT_NONE,
                           MAP_SHARED | fixed, fd, 0);
@@ -194,7 +207,12 @@ int add_pinned(const void* memory, std::size_t octets) {
   return kSuccess;
 }
 
-// The address is not used again, so that a use of it is found.
+void wait_at_gate() {
+  static const char* const gate = std::getenv("STUB_CUDA_GATE");
+  while (gate != nullptr && access(gate, F_OK) != 0) usleep(100);
+}
+
+// The address stays without access, so that a use of it is found.
 void release(Address address, const Allocation& allocation) {
   mmap(reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)), allocation.octets, PROT_NONE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -277,6 +295,7 @@ STUB int cuMemFree_v2(Address address) {
   const auto found = state().allocations.find(address);
   if (found == state().allocations.end()) return kInvalidValue;
   release(address, found->second);
+  if (!found->second.created) state().freed[found->second.octets] = address;
   state().allocations.erase(found);
   return kSuccess;
 }
@@ -289,6 +308,7 @@ STUB int cuMemHostRegister_v2(void* memory, std::size_t octets, unsigned) {
 }
 STUB int cuMemHostUnregister(void* memory) {
   if (!has_context()) return kInvalidContext;
+  wait_at_gate();
   const std::lock_guard lock(state().mutex);
   return state().pinned.erase(reinterpret_cast<std::uintptr_t>(memory)) == 1 ? kSuccess : kInvalidValue;
 }
@@ -370,7 +390,9 @@ STUB int cuMemcpyAsync(Address to, Address from, std::size_t octets, Stream* str
                : nullptr;
   };
   if (view(to, octets) == nullptr || view(from, octets) == nullptr) return kInvalidValue;
+  const bool within = own_view(to, octets) != nullptr && own_view(from, octets) != nullptr;
   stream->add([=] {
+    if (within) wait_at_gate();
     std::uint8_t* const target = view(to, octets);
     const std::uint8_t* const source = view(from, octets);
     if (target != nullptr && source != nullptr) std::memcpy(target, source, octets);
@@ -422,7 +444,10 @@ STUB int cuIpcOpenMemHandle_v2(Address* address, IpcHandle handle, unsigned flag
   return fd < 0 ? kInvalidHandle : map_memory(address, fd, length_of(fd), false, false);
 }
 STUB int cuMemFree_v2(Address address);
-STUB int cuIpcCloseMemHandle(Address address) { return cuMemFree_v2(address); }
+STUB int cuIpcCloseMemHandle(Address address) {
+  wait_at_gate();
+  return cuMemFree_v2(address);
+}
 
 // An allocation handle is a descriptor plus one.
 STUB int cuMemCreate(Address* handle, std::size_t octets, const void*, unsigned long long) {
