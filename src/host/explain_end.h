@@ -12,6 +12,8 @@ namespace rrdma::host {
 
 // The `call` of sentences about the process at the other end.
 inline constexpr std::string_view kPeerCall = "peer";
+// Of sentences about requests of a peer that were refused.
+inline constexpr std::string_view kPeersRequest = "peer's request";
 
 // Registers the line, if RRDMA_EXPLAIN asks for it. explain_log() calls it once.
 void tell_at_end();

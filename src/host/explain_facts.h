@@ -68,6 +68,9 @@ struct ExplainFacts {
   std::uint8_t report = kNoReport;
   wire::Gid reporter;
   std::uint32_t reported_mtu = 0;
+
+  // The meaning of `timeout`: 4.096 us * 2^n.
+  [[nodiscard]] double timeout_ms() const { return 4.096e-3 * static_cast<double>(1u << (timeout & 31)); }
 };
 
 // The facts as digits, for captures, and back. Only one build reads what it wrote: empty if the sizes differ.

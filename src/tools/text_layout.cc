@@ -38,7 +38,9 @@ bool is_closing_punctuation(char32_t c) {
   return std::find(kMarks.begin(), kMarks.end(), c) != kMarks.end();
 }
 
-// A unit without a line break: a word, or one wide character with its closing punctuation.
+bool is_opening_punctuation(char32_t c) { return c == U'（' || c == U'「' || c == U'“' || c == U'《'; }
+
+// A unit without a line break: a word, or one wide character, with its punctuation.
 struct Piece {
   std::string_view text;
   std::size_t width = 0;
@@ -49,15 +51,16 @@ std::vector<Piece> pieces_of(std::string_view text) {
   std::vector<Piece> pieces;
   bool blank = false;
   bool joins = false;
+  bool opened = false;
   for (std::size_t at = 0; at < text.size();) {
     const CodePoint point = first_of(text.substr(at));
     if (point.value == U' ') {
       blank = true;
-      joins = false;
+      joins = opened = false;
     } else {
       const bool wide = is_wide(point.value);
       const bool closes = is_closing_punctuation(point.value);
-      if (pieces.empty() || blank || (!closes && (wide || !joins))) {
+      if (pieces.empty() || blank || (!closes && !opened && (wide || !joins))) {
         pieces.push_back({text.substr(at, 0), 0, blank});
       }
       Piece& piece = pieces.back();
@@ -65,6 +68,7 @@ std::vector<Piece> pieces_of(std::string_view text) {
           piece.text.data(), static_cast<std::size_t>(text.data() + at - piece.text.data()) + point.octets);
       piece.width += wide ? 2 : 1;
       joins = !wide;
+      opened = is_opening_punctuation(point.value);
       blank = false;
     }
     at += point.octets;

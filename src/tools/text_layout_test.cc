@@ -21,6 +21,11 @@ TEST(Table, HasAllColumnsWhereThereIsRoom) {
             " 23  rping          5  60\n");
 }
 
+TEST(Wrapped, PunctuationStaysWithItsText) {
+  EXPECT_EQ(wrapped("一二三四（五）六。", 10, "", ""), "一二三四\n（五）六。\n");
+  EXPECT_EQ(wrapped("WRITE（wr_id 77）", 8, "", ""), "WRITE\n（wr_id\n77）\n");
+}
+
 TEST(Table, FirstCutsWhatMayBeCut) {
   EXPECT_EQ(sample().text("", "", 20),
             "PID  PROGR…   TX  RX\n"

@@ -136,6 +136,18 @@ std::string injected_text(objects::Cause cause, std::uint64_t lost) {
                    lost == 1 ? "packet" : "packets");
 }
 
+// The values behind "rnr_retry times in a row".
+std::string limits_text(const ExplainFacts& facts) {
+  switch (static_cast<objects::Cause>(facts.cause)) {
+    case objects::Cause::kPeerNotReady: return formatted(" (rnr_retry is {})", facts.rnr_retry);
+    case objects::Cause::kPeerKeepsNaking: return formatted(" (retry_cnt is {})", facts.retry_count);
+    case objects::Cause::kPeerSilent:
+      return formatted(" (timeout is {}: {:.3g} ms; retry_cnt is {})", facts.timeout, facts.timeout_ms(),
+                       facts.retry_count);
+    default: return "";
+  }
+}
+
 // "; the peer was process 4711 (server), which was killed or crashed: its exit handlers did not run"
 std::string fate_text(const ExplainFacts& facts) {
   const auto cause = static_cast<objects::Cause>(facts.cause);
@@ -218,7 +230,7 @@ std::string_view call_of(const FailedRequest& failed) {
     case FailedRequest::Side::kReceive: return "ibv_post_recv";
     case FailedRequest::Side::kRefused: break;
   }
-  return "peer's request";
+  return host::kPeersRequest;
 }
 
 }  // namespace
@@ -256,9 +268,9 @@ std::string failure_sentence(const ExplainFacts& facts) {
                                   ? formatted("was refused, the peer gets status {}", facts.status)
                                   : formatted("failed with status {} ({})", facts.status,
                                               objects::describe(static_cast<objects::Status>(facts.status)));
-  return formatted("{} {}: {}{}{}{}{}{}{}{}. {}{}", request_text(facts), verdict, objects::describe(cause),
-                   fate_text(facts), report_text(facts), memory_text(facts), answer_text(facts),
-                   attempts_text(facts), place_text(facts), progress_text(facts),
+  return formatted("{} {}: {}{}{}{}{}{}{}{}{}. {}{}", request_text(facts), verdict, objects::describe(cause),
+                   limits_text(facts), fate_text(facts), report_text(facts), memory_text(facts),
+                   answer_text(facts), attempts_text(facts), place_text(facts), progress_text(facts),
                    injected_text(cause, facts.lost), objects::remedy(cause));
 }
 

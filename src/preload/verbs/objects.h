@@ -66,7 +66,8 @@ struct Cq : ibv_cq_ex, private objects::CompletionListener {
   objects::CompletionQueue queue;
   nic::LanesOfQueue lanes{queue};
   nic::Passage passage{all_lanes};
-  std::uint64_t wc_flags = 0;  // extended: the fields that the program may read
+  std::atomic<std::uint32_t> requests_max = 0;  // entries of the work queues that complete into it
+  std::uint64_t wc_flags = 0;                   // extended: the fields that the program may read
   bool extended = false;
   objects::Completion current;  // extended: the completion that is being read
   CompletionClock clock;        // extended: the times of the completions

@@ -20,6 +20,9 @@ constexpr Phrase kPrintRemote = {
     "Print remote_addr, length and rkey where the peer posts, and address, length and rkey of the ibv_mr "
     "here.",
     "在对端打印 remote_addr、长度与 rkey，在本端打印 ibv_mr 的地址、长度与 rkey，进行对比。"};
+constexpr Phrase kPrintOwnRemote = {
+    "Print remote_addr, length and rkey here, and address, length and rkey of the ibv_mr at the peer.",
+    "在本端打印 remote_addr、长度与 rkey，在对端打印 ibv_mr 的地址、长度与 rkey，进行对比。"};
 constexpr Phrase kPeerTells = {
     "The peer knows the exact reason: `rrdma explain --pid PID` on its host, if it runs RRDMA.",
     "对端知道确切原因：若它运行 RRDMA，在其主机上执行 `rrdma explain --pid PID`。"};
@@ -89,11 +92,17 @@ constexpr Topic kCauseTopics[] = {
              "运行 `rrdma doctor --peer 地址`；`ip route get 地址`。"},
             {"`rrdma stat` says whether the daemon has the network.",
              "`rrdma stat` 说明守护进程是否拥有网络。"}}}),
-    about(Cause::kPeerSaidInvalidRequest, "peer: invalid request",
-          {"The peer answered NAK: invalid request.", "对端返回 NAK：非法请求。"}, {{kPeerTells, kCapture}}),
+    about(
+        Cause::kPeerSaidInvalidRequest, "peer: invalid request",
+        {"The peer answered NAK: invalid request.", "对端返回 NAK：非法请求。"},
+        {{{"Compare the length with the receives at the peer, and the operation with its qp_access_flags and "
+           "max_dest_rd_atomic.",
+           "核对消息长度与对端投递的接收缓冲区，以及操作与对端的 qp_access_flags 和 max_dest_rd_atomic。"},
+          kPeerTells,
+          kCapture}}),
     about(Cause::kPeerSaidAccessError, "peer: access error",
           {"The peer answered NAK: remote access error.", "对端返回 NAK：远程访问错误。"},
-          {{kPrintRemote, kPeerTells}}),
+          {{kPrintOwnRemote, kPeerTells}}),
     about(Cause::kPeerSaidOperationalError, "peer: operational error",
           {"The peer answered NAK: remote operational error.", "对端返回 NAK：远程操作错误。"},
           {{kPeerTells,
@@ -123,8 +132,10 @@ constexpr Topic kCauseTopics[] = {
             kCapture}}),
     about(Cause::kPeerGone, "peer gone",
           {"The peer process on this host has ended.", "本机上的对端进程已退出。"},
-          {{{"Look why it ended; close connections before exiting (rdma_disconnect).",
-             "检查它为何退出；退出前应关闭连接（rdma_disconnect）。"}}}),
+          {{{"Look why it ended: its own output, `dmesg` or `coredumpctl`.",
+             "检查它为何退出：它自己的输出、`dmesg` 或 `coredumpctl`。"},
+            {"A program that ends on purpose closes its connections first (rdma_disconnect).",
+             "主动退出的程序应先关闭连接（rdma_disconnect）。"}}}),
     about(Cause::kRemoteKeyUnknown, "rkey unknown",
           {"The rkey names no registered memory or bound window.", "rkey 不对应任何已注册内存或已绑定窗口。"},
           {{kPrintRemote,

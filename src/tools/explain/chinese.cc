@@ -104,12 +104,28 @@ std::string request(const ExplainFacts& facts) {
   }
 }
 
+// A blank stands between Latin and Chinese letters.
+std::string_view gap_behind(const ExplainFacts& facts) {
+  return operation(facts.opcode).back() <= 'Z' && operation(facts.opcode).back() >= 'A' ? " " : "";
+}
+
 // A topic's meaning without its full stop, to go on with.
 std::string clause(const Topic* topic) {
   std::string text(topic == nullptr ? "原因未知" : topic->meaning.chinese);
   constexpr std::string_view kStop = "。";
   if (text.ends_with(kStop)) text.resize(text.size() - kStop.size());
   return text;
+}
+
+std::string limits(const ExplainFacts& facts) {
+  switch (static_cast<Cause>(facts.cause)) {
+    case Cause::kPeerNotReady: return formatted("（rnr_retry 为 {}）", facts.rnr_retry);
+    case Cause::kPeerKeepsNaking: return formatted("（retry_cnt 为 {}）", facts.retry_count);
+    case Cause::kPeerSilent:
+      return formatted("（timeout 为 {}，即 {:.3g} 毫秒；retry_cnt 为 {}）", facts.timeout,
+                       facts.timeout_ms(), facts.retry_count);
+    default: return "";
+  }
 }
 
 std::string fate(const ExplainFacts& facts) {
@@ -146,7 +162,7 @@ std::string report(const ExplainFacts& facts) {
 }
 
 std::string region(const ExplainFacts& facts) {
-  return formatted("MR {:#010x}（{} 字节，起始 {:#x}）", facts.region_key, facts.region_length,
+  return formatted("MR {:#010x}（{} 字节，起始于 {:#x}）", facts.region_key, facts.region_length,
                    facts.region_address);
 }
 
@@ -162,8 +178,8 @@ std::string memory(const ExplainFacts& facts) {
     case Cause::kLocalOutOfBounds:
     case Cause::kRemoteOutOfBounds: {
       const std::string range = formatted("；字节 [{:+}, {:+}) ", from, to);
-      return from < 0 ? range + formatted("在 {} 之前 {} 字节开始", region(facts), -from)
-                      : range + formatted("超出 {} 末尾 {} 字节", region(facts),
+      return from < 0 ? range + formatted("从 {}之前 {} 字节处开始", region(facts), -from)
+                      : range + formatted("超出 {}的末尾 {} 字节", region(facts),
                                           static_cast<std::uint64_t>(to) - facts.region_length);
     }
     case Cause::kLocalKeyUnknown:
@@ -174,10 +190,10 @@ std::string memory(const ExplainFacts& facts) {
       }
       return formatted("；没有 MR 包含地址 {:#x}，最近的是 {}", address, region(facts));
     case Cause::kLocalNotWritable:
-      return formatted("；{} 的权限为 {}", region(facts), nic::rights_text(facts.region_access));
+      return formatted("；{}的权限为 {}", region(facts), nic::rights_text(facts.region_access));
     case Cause::kRemoteAccessNotGranted: {
       const std::uint32_t needed = nic::right_needed(facts);
-      return formatted("；{} 的权限为 {}{}", region(facts), nic::rights_text(facts.region_access),
+      return formatted("；{}的权限为 {}{}", region(facts), nic::rights_text(facts.region_access),
                        needed == 0 ? "" : "，而请求需要 " + nic::rights_text(needed));
     }
     case Cause::kLocalKeyOtherDomain:
@@ -256,14 +272,14 @@ std::string failure_in_chinese(const host::ExplainFacts& facts) {
   using namespace chinese;
   const auto cause = static_cast<Cause>(facts.cause);
   const std::string verdict = facts.kind == ExplainFacts::kRefused
-                                  ? formatted("被拒绝，对端得到状态 {}", facts.status)
+                                  ? formatted("{}被拒绝，对端得到状态 {}", gap_behind(facts), facts.status)
                                   : formatted("失败，状态 {}（{}）", facts.status,
                                               objects::describe(static_cast<objects::Status>(facts.status)));
   const bool partly = facts.kind == ExplainFacts::kSend && facts.moved != 0 && facts.moved < facts.length;
   const bool injected = facts.lost != 0 && (cause == Cause::kPeerSilent || cause == Cause::kPeerKeepsNaking);
-  return formatted("{}{}：{}{}{}{}{}{}{}{}。{}", request(facts), verdict,
-                   clause(find_topic(TopicKind::kCause, facts.cause)), fate(facts), report(facts),
-                   memory(facts), answer(facts), attempts(facts), place(facts),
+  return formatted("{}{}：{}{}{}{}{}{}{}{}{}。{}", request(facts), verdict,
+                   clause(find_topic(TopicKind::kCause, facts.cause)), limits(facts), fate(facts),
+                   report(facts), memory(facts), answer(facts), attempts(facts), place(facts),
                    partly ? formatted("；其中 {} 字节已到达", facts.moved) : "",
                    injected ? formatted("注入的故障丢弃了 {} 个报文：很可能就是原因。", facts.lost) : "");
 }

@@ -238,9 +238,11 @@ constexpr SentencePair kPairs[] = {
     {"the datagram was sent to an address that the port no longer has.", "数据报发往的地址已不属于该端口。"},
     {"no file descriptor is to be had: raise `ulimit -n`.", "没有可用的文件描述符：请提高 `ulimit -n`。"},
     {"CQs still use the channel; destroy them first.", "仍有 CQ 使用该通道；请先销毁它们。"},
-    {"a completion queue of {} entries overflowed and is lost: create it with as many entries as all its "
-     "work queues together, or poll more often.",
-     "{} 项的完成队列溢出，已不可用：请按所有相关工作队列之和创建，或更频繁地轮询。"},
+    {"a completion queue of {} entries overflowed and takes no more completions: that many were not polled. "
+     "Its QPs hold up to {} requests. Poll completions before you post more, or create the queue with more "
+     "entries.",
+     "{} 项的完成队列溢出，不再接收完成项：有这么多完成项没有被轮询取走。它的 QP 最多容纳 {} 个请求。请先轮询"
+     "完成项再投递请求，或以更多的项创建该队列。"},
     {"cqe is {}, but must be between 1 and max_cqe of ibv_query_device ({}).",
      "cqe 为 {}，但必须在 1 与 ibv_query_device 的 max_cqe（{}）之间。"},
     {"comp_vector is {}, but must be between 0 and {} (num_comp_vectors of the context is {}).",
@@ -338,9 +340,10 @@ constexpr SentencePair kPairs[] = {
     {"the receive queue of QP {} is full: it holds {} requests. Poll completions before posting more, or "
      "create the QP with a larger max_recv_wr.",
      "QP {} 的接收队列已满：容量为 {} 个请求。请先轮询完成项再投递，或以更大的 max_recv_wr 创建 QP。"},
-    {"QP {} is in state {}: sends need RTS.", "QP {} 处于 {} 状态：发送需要 RTS。"},
-    {"QP {} is in state {}: receives need INIT or later.",
-     "QP {} 处于 {} 状态：接收需要 INIT 或之后的状态。"},
+    {"QP {} is in state {}: sends need RTS; call ibv_modify_qp for INIT, RTR and RTS before you post.",
+     "QP {} 处于 {} 状态：发送需要 RTS；请先用 ibv_modify_qp 依次转到 INIT、RTR、RTS，再投递请求。"},
+    {"QP {} is in state {}: receives need INIT or later; call ibv_modify_qp before you post.",
+     "QP {} 处于 {} 状态：接收需要 INIT 或之后的状态；请先调用 ibv_modify_qp，再投递请求。"},
     {"the request has more scatter/gather elements than QP {} takes ({} = {}).",
      "请求的分散/聚集元素多于 QP {} 的上限（{} = {}）。"},
     {"the request has more inline data than QP {} takes (max_inline_data = {}).",

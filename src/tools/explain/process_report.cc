@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "base/format.h"
+#include "host/explain_end.h"
 #include "tools/explain/chinese.h"
 #include "tools/terminal.h"
 #include "tools/text_layout.h"
@@ -46,6 +47,18 @@ std::string consequences(const host::Explained& said, Language language) {
                           receives == 1 ? "request" : "requests");
 }
 
+std::string_view severity_in(host::Severity severity, Language language) {
+  if (language == Language::kEnglish) return severity_name(severity);
+  return severity == host::Severity::kError ? "错误" : severity == host::Severity::kInfo ? "提示" : "调试";
+}
+
+// Names of functions stay; the others are words.
+std::string call_in(const std::string& call, Language language) {
+  if (language == Language::kChinese && call == host::kPeerCall) return "对端";
+  if (language == Language::kChinese && call == host::kPeersRequest) return "对端的请求";
+  return printable(call);
+}
+
 // The other end of a failed request on this host knows the exact reason.
 std::string other_side_text(const host::Explained& said, std::span<const host::ExplainedProcess> all,
                             const Style& style) {
@@ -64,15 +77,20 @@ std::string sentence_text(const host::Explained& said, std::span<const host::Exp
                           const Style& style) {
   const wire::Palette& palette = style.palette;
   const std::string_view colour = said.severity == host::Severity::kError ? palette.bad : std::string_view();
-  std::string text =
-      wrapped(formatted("{}: {}", printable(said.call), text_in(said, style.language)), style.columns,
-              formatted("  {} {}{:5}{} ", time_text(said.first_ns), colour, severity_name(said.severity),
-                        palette.reset),
-              "    ");
+  const bool chinese = style.language == Language::kChinese;
+  std::string text = wrapped(formatted("{}{}{}", call_in(said.call, style.language), chinese ? "：" : ": ",
+                                       text_in(said, style.language)),
+                             style.columns,
+                             formatted("  {} {}{:5}{} ", time_text(said.first_ns), colour,
+                                       severity_in(said.severity, style.language), palette.reset),
+                             "    ");
   if (const std::string more = consequences(said, style.language); !more.empty())
     text += wrapped(more, style.columns, "    ", "    ");
   text += other_side_text(said, all, style);
-  const auto remedies = remedies_of(said.facts, style.language);
+  auto remedies = remedies_of(said.facts, style.language);
+  // The other end has said it.
+  if (find_other_side(said, all).said != nullptr)
+    std::erase_if(remedies, [](std::string_view line) { return line.find("--pid PID") != line.npos; });
   if (remedies.empty()) return text;
   text += formatted("    {}{}{}\n", palette.faint,
                     style.language == Language::kChinese ? "检查要点：" : "What to check:", palette.reset);
@@ -116,9 +134,11 @@ std::string text_of_process(const host::ExplainedProcess& process,
   const bool chinese = style.language == Language::kChinese;
   const std::string_view state =
       process.running ? (chinese ? "运行中" : "running") : (chinese ? "已结束" : "ended");
-  std::string text = formatted("{}{}, {} {}{} ({})\n", style.palette.name,
-                               process.program.empty() ? "?" : printable(process.program),
-                               chinese ? "进程" : "process", process.pid, style.palette.reset, state);
+  const std::string program = process.program.empty() ? "?" : printable(process.program);
+  std::string text = chinese ? formatted("{}{}，进程 {}{}（{}）\n", style.palette.name, program, process.pid,
+                                         style.palette.reset, state)
+                             : formatted("{}{}, process {}{} ({})\n", style.palette.name, program,
+                                         process.pid, style.palette.reset, state);
   for (const host::Explained& said : process.sentences) text += sentence_text(said, all, style);
   return text;
 }

@@ -99,10 +99,12 @@ class EveryStatus(unittest.TestCase):
         self.assertGreaterEqual(times[0], 16_000)  # 4.096 us * 2^12
         self.assertGreaterEqual(times[1] - times[0], 16_000)
         self.assertGreater(failure["gave_up_after_us"], times[1])
+        self.assertIn("(timeout is 12: 16.8 ms; retry_cnt is 2)", sentence)
         self.assertRegex(sentence, r"PSN 100 was tried again 2 times \(after silence\), [\d.]+, [\d.]+ ms after")
         failure, sentence = self.check("peer-not-ready")
         self.assertEqual((failure["retries"], failure["rnr_retry"], failure["answer"]["kind"]), (3, 3, "RNR NAK"))
         self.assertIn("RNR NAK with timer 1 (0.01 ms)", sentence)
+        self.assertIn("rnr_retry times in a row (rnr_retry is 3)", sentence)
 
     def test_flushes_are_counted_not_told(self):
         seen, pid = provoke("not-writable")
@@ -132,7 +134,10 @@ class EveryStatus(unittest.TestCase):
             (failed,) = [s for s in failures(pid) if s["failure"]["kind"] == "send"]
             self.assertEqual(run_json("explain", "--json", "--pid", pid)[0]["sentences"][0].get("other_end", {}).get("sentence")
                              or run_json("explain", "--json", "--pid", pid)[0]["sentences"][1]["other_end"]["sentence"], refused["sentence"])
-            self.assertIn("The other end (failures, process", run("explain", "--pid", pid)[0])
+            shown, _ = run("explain", "--pid", pid)
+            self.assertIn("The other end (failures, process", shown)
+            self.assertNotIn("--pid PID", shown, "advice to ask the other end, which has answered")
+            self.assertIn("rkey here, and address, length and rkey of the ibv_mr at the peer", " ".join(shown.split()))
             self.assertIn("NAK", failed["sentence"])
 
     def test_chinese_is_whole(self):
@@ -144,6 +149,8 @@ class EveryStatus(unittest.TestCase):
             for line in told:
                 self.assertRegex(line, r"[\u4e00-\u9fff]")
             self.assertNotRegex(shown, r"[a-z]+ [a-z]+ [a-z]+ [a-z]+ [a-z]+", way)
+            self.assertNotRegex(shown, r"（\n|） |[A-Z][\u4e00-\u9fff]| error | info |peer's", way)
+            self.assertRegex(shown, rf"^failures，进程 {pid}（已结束）\n")
 
     def test_on_standard_error(self):
         done = subprocess.run([RRDMA, "run", "--log", "error", "--", FAILURES, "1", "bad-rkey"], capture_output=True, text=True, timeout=60)
@@ -163,11 +170,12 @@ class RefusedCalls(unittest.TestCase):
 
     def test_values(self):
         seen, pid = provoke("wrong-state")
-        self.assertRegex(self.sentences(pid), r"QP 0x[0-9a-f]{6} is in state RESET: sends need RTS\.")
-        self.assertRegex(self.sentences(pid, "--lang", "zh"), r"QP 0x[0-9a-f]{6} 处于 RESET 状态：发送需要 RTS。")
+        self.assertRegex(self.sentences(pid), r"QP 0x[0-9a-f]{6} is in state RESET: sends need RTS; call ibv_modify_qp for INIT, RTR and RTS before you post\.")
+        self.assertRegex(self.sentences(pid, "--lang", "zh"), r"QP 0x[0-9a-f]{6} 处于 RESET 状态：发送需要 RTS；请先用 ibv_modify_qp 依次转到 INIT、RTR、RTS，再投递请求。")
         seen, pid = provoke("full-queue")
-        self.assertIn("a completion queue of 16 entries overflowed", self.sentences(pid))
-        self.assertIn("16 项的完成队列溢出", self.sentences(pid, "--lang", "zh"))
+        self.assertIn("a completion queue of 16 entries overflowed and takes no more completions: that many were not polled. "
+                      "Its QPs hold up to 16 requests.", self.sentences(pid))
+        self.assertIn("16 项的完成队列溢出，不再接收完成项：有这么多完成项没有被轮询取走。它的 QP 最多容纳 16 个请求。", self.sentences(pid, "--lang", "zh"))
 
     def test_mtu(self):
         words = [RRDMA, "run", "--", "ibv_rc_pingpong", "-g", "1", "-m", "4096", "-p", "18633"]

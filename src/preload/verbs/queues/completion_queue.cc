@@ -85,9 +85,11 @@ void Cq::on_completion(objects::CompletionQueue&) {
 void Cq::on_overflow(objects::CompletionQueue& full) {
   host::explain(
       host::Severity::kError, "ibv_poll_cq",
-      formatted("a completion queue of {} entries overflowed and is lost: create it with as many entries as "
-                "all its work queues together, or poll more often.",
-                full.capacity()));
+      formatted(
+          "a completion queue of {} entries overflowed and takes no more completions: that many were "
+          "not polled. Its QPs hold up to {} requests. Poll completions before you post more, or create "
+          "the queue with more entries.",
+          full.capacity(), requests_max.load(std::memory_order_relaxed)));
   ibv_async_event event{};
   event.element.cq = abi();
   event.event_type = IBV_EVENT_CQ_ERR;

@@ -153,6 +153,16 @@ void fill_abi(ibv_context* context, const ibv_qp_init_attr_ex& attr, wire::Qpn q
   pthread_cond_init(&abi.cond, nullptr);
 }
 
+// Keeps the number of requests that may complete into each queue.
+void count_requests(const Qp& qp, bool more) {
+  const auto count = [&](ibv_cq* cq, std::uint32_t requests) {
+    if (cq != nullptr)
+      own(cq).requests_max.fetch_add(more ? requests : 0 - requests, std::memory_order_relaxed);
+  };
+  count(qp.qp_base.send_cq, qp.cap.max_send_wr);
+  count(qp.qp_base.recv_cq, qp.cap.max_recv_wr);
+}
+
 // The lanes that it may be in, and the queues that decide (nic/process/lanes.h).
 nic::Lanes::Wish wish_for(const ibv_qp_init_attr_ex& attr) {
   const bool connected = attr.qp_type == IBV_QPT_RC || attr.qp_type == IBV_QPT_UC;
@@ -209,6 +219,7 @@ Qp* create_qp(const char* call, ibv_context* context, ibv_qp_init_attr_ex& attr)
   qp->engine_qp->port_mtu = transport::mtu_octets(owner.nic_device->port().mtu_code);
   if (qp->xrc_domain != nullptr) ++qp->xrc_domain->users;
   fill_abi(context, attr, *qpn, qp->qp_base);
+  count_requests(*qp, true);
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) {
     qp->has_builders = true;
     fill_builders(*qp, attr.send_ops_flags);
@@ -278,6 +289,7 @@ RRDMA_VERBS int ibv_destroy_qp(ibv_qp* abi) {
     qp.lane->engine().destroy_qp(*qp.engine_qp);
     if (qp.xrc_domain != nullptr) --qp.xrc_domain->users;
     purge_completions(*abi);
+    count_requests(qp, false);
   }
   context.async_events->withdraw(abi);
   wait_for_acknowledgements(abi->mutex, abi->cond, abi->events_completed, qp.events_reported);

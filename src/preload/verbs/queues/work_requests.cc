@@ -101,7 +101,8 @@ std::string post_error_text(const Qp& qp, PostError error, bool receives) {
           receives ? "max_recv_wr" : "max_send_wr");
     case PostError::kWrongState:
       return formatted("QP {:#08x} is in state {}: {}.", qpn, transport::describe(engine.state),
-                       receives ? "receives need INIT or later" : "sends need RTS");
+                       receives ? "receives need INIT or later; call ibv_modify_qp before you post"
+                                : "sends need RTS; call ibv_modify_qp for INIT, RTR and RTS before you post");
     case PostError::kTooManySges:
       return formatted("the request has more scatter/gather elements than QP {:#08x} takes ({} = {}).", qpn,
                        receives ? "max_recv_sge" : "max_send_sge",
