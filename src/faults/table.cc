@@ -168,7 +168,7 @@ std::optional<Duration> Table::completion_delay(std::string_view device) const {
 void explain_injection(std::uint32_t number, std::string_view text, std::string_view sentence) {
   const std::string name = formatted("fault {}", number),
                     said = formatted("on purpose ({}): {}", text, sentence);
-  host::explain(host::Severity::kError, name, said);
+  host::explain_call(host::Severity::kError, name, said);
   Table::instance().tell_witness(name + ": " + said);
 }
 

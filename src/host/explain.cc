@@ -73,10 +73,19 @@ void explain(Severity severity, std::string_view call, std::string_view sentence
   errno = saved;
 }
 
-ExplainHandle explain_failure(std::string_view call, std::string_view sentence,
-                              const ExplainFacts& facts) noexcept {
+void explain_call(Severity severity, std::string_view call, std::string_view sentence) noexcept {
+  const int saved = errno;
+  const Kept kept = explain_log().append(severity, call, sentence);
+  if (kept.is_new()) explain_log().set_place(kept.handle, place_of_call());
+  print(severity, call, sentence, kept);
+  errno = saved;
+}
+
+ExplainHandle explain_failure(std::string_view call, std::string_view sentence, const ExplainFacts& facts,
+                              const CallSite& posted) noexcept {
   const int saved = errno;
   const Kept kept = explain_log().append(Severity::kError, call, sentence, &facts);
+  if (kept.is_new()) explain_log().set_place(kept.handle, place_of(posted));
   print(Severity::kError, call, sentence, kept);
   errno = saved;
   return kept.handle;
@@ -89,13 +98,13 @@ void explain_flushed(ExplainHandle handle, std::uint32_t sends, std::uint32_t re
 void explain_forgiven(std::string_view call) noexcept { explain_log().forgive(call); }
 
 int fail(int error, std::string_view call, std::string_view sentence) noexcept {
-  explain(Severity::kInfo, call, sentence);
+  explain_call(Severity::kInfo, call, sentence);
   errno = error;
   return error;
 }
 
 int fail(const Problem& problem, std::string_view call) noexcept {
-  explain(Severity::kError, call, problem.sentence);
+  explain_call(Severity::kError, call, problem.sentence);
   errno = problem.error;
   return problem.error;
 }

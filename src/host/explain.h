@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/call_site.h"
 #include "base/problem.h"
 #include "host/explain_facts.h"
 
@@ -21,11 +22,13 @@ using ExplainHandle = std::uint64_t;
 // `call` names the entry point ("ibv_modify_qp"). `sentence` says what was wrong, the value and the permitted
 // values. Preserves errno. Any thread; never throws.
 void explain(Severity severity, std::string_view call, std::string_view sentence) noexcept;
+// The same for a call of the program that this thread executes: also records the place of the call.
+void explain_call(Severity severity, std::string_view call, std::string_view sentence) noexcept;
 
 // Records an error with facts. Errors within a second that differ only in queue pair, addresses and sizes are
-// merged: a peer that dies fails all its connections at once.
-ExplainHandle explain_failure(std::string_view call, std::string_view sentence,
-                              const ExplainFacts& facts) noexcept;
+// merged: a peer that dies fails all its connections at once. `posted`: where the request was posted.
+ExplainHandle explain_failure(std::string_view call, std::string_view sentence, const ExplainFacts& facts,
+                              const CallSite& posted = {}) noexcept;
 // Adds the number of requests that were flushed after this failure.
 void explain_flushed(ExplainHandle handle, std::uint32_t sends, std::uint32_t receives) noexcept;
 

@@ -257,6 +257,7 @@ Kept ExplainLog::append(Severity severity, std::string_view call, std::string_vi
   record.key = key;
   record.first_ns = record.last_ns = now;
   record.facts = facts == nullptr ? ExplainFacts{} : *facts;
+  record.place = {};
   copy_text(record.call, call);
   copy_text(record.sentence, sentence);
   return {handle_of(which, index + 1), 1};
@@ -278,6 +279,14 @@ void ExplainLog::add_flushed(ExplainHandle handle, std::uint32_t sends, std::uin
   const RecordChange change(record);
   record.facts.flushed_sends += sends;
   record.facts.flushed_receives += receives;
+}
+
+void ExplainLog::set_place(ExplainHandle handle, const CodePlace& place) noexcept {
+  const WriterTurn turn(taken_);
+  ExplainRecord* found = turn.held() ? record_of(handle) : nullptr;
+  if (found == nullptr) return;
+  const RecordChange change(*found);
+  found->place = place;
 }
 
 void ExplainLog::amend(ExplainHandle handle, std::string_view sentence, const ExplainFacts& facts) noexcept {
@@ -331,8 +340,9 @@ ExplainedProcess read_explained(std::uint32_t pid) {
     if (sequence == 0 || sequence == kBeingWritten || record.severity >= kSeverities) continue;
     record.call[sizeof record.call - 1] = '\0';
     record.sentence[sizeof record.sentence - 1] = '\0';
+    record.place.module[CodePlace::kModuleMax - 1] = '\0';
     result.sentences.push_back({static_cast<Severity>(record.severity), record.times, record.first_ns,
-                                record.last_ns, record.call, record.sentence, record.facts});
+                                record.last_ns, record.call, record.sentence, record.facts, record.place});
   }
   std::stable_sort(result.sentences.begin(), result.sentences.end(),
                    [](const Explained& a, const Explained& b) {

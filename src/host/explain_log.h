@@ -15,12 +15,13 @@
 #include <string_view>
 #include <vector>
 
+#include "host/calls/code_place.h"
 #include "host/explain.h"
 
 namespace rrdma::host {
 
 inline constexpr std::uint32_t kExplainMagic = 0x52524558;  // "RREX"
-inline constexpr std::uint32_t kExplainVersion = 4;
+inline constexpr std::uint32_t kExplainVersion = 5;
 inline constexpr std::array<std::uint32_t, kSeverities> kExplainRecords = {32, 24, 16};
 inline constexpr std::uint32_t kExplainRecordsSum = 32 + 24 + 16;
 inline constexpr std::size_t kExplainFiles = 64;
@@ -34,6 +35,7 @@ struct ExplainRecord {
   std::int64_t first_ns;
   std::int64_t last_ns;
   ExplainFacts facts;
+  CodePlace place;
   char call[48];
   char sentence[1024];
 };
@@ -58,6 +60,7 @@ struct Explained {
   std::string call;
   std::string sentence;
   ExplainFacts facts;  // kNone: no facts
+  CodePlace place;     // of the call that was refused, or that posted the request
 };
 
 struct ExplainedProcess {
@@ -71,6 +74,8 @@ struct ExplainedProcess {
 struct Kept {
   ExplainHandle handle = 0;
   std::uint32_t times = 1;  // number of times it was recorded
+
+  [[nodiscard]] bool is_new() const { return handle != 0 && times == 1; }
 };
 
 class ExplainLog {
@@ -82,6 +87,7 @@ class ExplainLog {
   // Replaces the sentence and the facts of a failure, if its record is still there.
   void amend(ExplainHandle handle, std::string_view sentence, const ExplainFacts& facts) noexcept;
   void add_flushed(ExplainHandle handle, std::uint32_t sends, std::uint32_t receives) noexcept;
+  void set_place(ExplainHandle handle, const CodePlace& place) noexcept;
   void forgive(std::string_view call) noexcept;
   // False: in memory only, invisible to tools.
   [[nodiscard]] bool is_in_file() const { return in_file_; }

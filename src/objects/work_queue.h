@@ -13,6 +13,7 @@
 #include <span>
 
 #include "base/assert.h"
+#include "base/call_site.h"
 #include "objects/completion_queue.h"
 #include "objects/memory.h"
 #include "objects/path.h"
@@ -129,6 +130,7 @@ struct SendEntry {
       std::uint8_t octets;
     } tail;  // READ: the last bytes of the message, if they arrived out of order
   };
+  CallSite posted;            // explanations name it
   std::uint32_t xrc_srq = 0;  // XRC: the peer's shared receive queue
 
   // The transport's part.

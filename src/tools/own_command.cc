@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
 #include "base/owned_fd.h"
 
@@ -36,37 +37,43 @@ bool read_all(int descriptor, std::chrono::milliseconds timeout, std::string& te
   return false;
 }
 
-// `output`: -1 for none.
-pid_t spawn(std::vector<std::string> words, int output) {
-  words.insert(words.begin(), "rrdma");
+// `output`, `errors`: -1 for none.
+pid_t spawn(const char* file, std::vector<std::string> words, int output, int errors) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
-    if (output < 0) {
+  for (const auto& [source, descriptor] :
+       {std::pair(output, STDOUT_FILENO), std::pair(errors, STDERR_FILENO)}) {
+    if (source < 0) {
       posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_WRONLY, 0);
     } else {
-      posix_spawn_file_actions_adddup2(&actions, output, descriptor);
+      posix_spawn_file_actions_adddup2(&actions, source, descriptor);
     }
   }
   pid_t child = -1;
-  const int error = posix_spawn(&child, "/proc/self/exe", &actions, nullptr, pointers.data(), environ);
+  const int error = posix_spawnp(&child, file, &actions, nullptr, pointers.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   return error == 0 ? child : -1;
 }
 
-}  // namespace
+constexpr const char* kOwnFile = "/proc/self/exe";
 
-OwnCommandResult run_own_command(const std::vector<std::string>& words, std::chrono::milliseconds timeout) {
+std::vector<std::string> own_words(const std::vector<std::string>& words) {
+  std::vector<std::string> all = {"rrdma"};
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
+OwnCommandResult run(const char* file, const std::string& name, const std::vector<std::string>& words,
+                     std::chrono::milliseconds timeout, bool with_errors) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return {false, "no descriptors are left"};
   const OwnedFd reading(ends[0]);
   OwnedFd writing(ends[1]);
-  const std::string name = "rrdma " + (words.empty() ? std::string() : words.front());
-  const pid_t child = spawn(words, writing.get());
+  const pid_t child = spawn(file, words, writing.get(), with_errors ? writing.get() : -1);
   writing.reset();
   if (child < 0) return {false, name + " cannot be started"};
   OwnCommandResult result;
@@ -80,6 +87,19 @@ OwnCommandResult run_own_command(const std::vector<std::string>& words, std::chr
   return result;
 }
 
-pid_t start_own_command(const std::vector<std::string>& words) { return spawn(words, -1); }
+}  // namespace
+
+OwnCommandResult run_own_command(const std::vector<std::string>& words, std::chrono::milliseconds timeout) {
+  const std::string name = "rrdma " + (words.empty() ? std::string() : words.front());
+  return run(kOwnFile, name, own_words(words), timeout, true);
+}
+
+OwnCommandResult run_program(const std::vector<std::string>& words, std::chrono::milliseconds timeout) {
+  return run(words.front().c_str(), words.front(), words, timeout, false);
+}
+
+pid_t start_own_command(const std::vector<std::string>& words) {
+  return spawn(kOwnFile, own_words(words), -1, -1);
+}
 
 }  // namespace rrdma::tools

@@ -286,7 +286,7 @@ std::optional<FailureLog::Note> FailureLog::handle_failed(const transport::Queue
   if (const auto gone = departures_.find(qp.qpn.value); gone != departures_.end())
     add_fate(gone->second, facts);
   const std::string sentence = failure_sentence(facts);
-  const host::ExplainHandle handle = host::explain_failure(call_of(failed), sentence, facts);
+  const host::ExplainHandle handle = host::explain_failure(call_of(failed), sentence, facts, failed.posted);
   first_failures_[qp.qpn.value] = {handle, facts};
   return Note{formatted("explain: QP {:#08x}: {}: {}", qp.qpn.value, call_of(failed), sentence),
               host::digits_of(facts)};

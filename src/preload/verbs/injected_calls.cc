@@ -118,15 +118,17 @@ std::vector<NumberedQp> queue_pairs_of(const ibv_context* context) {
 // ---- calls through pointers ----
 
 int injected_post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+  const CallSite posted = call_site();
   const int error = inject("ibv_post_send", qp->context);
-  if (error == 0) return post_send(qp, wr, bad);
+  if (error == 0) return post_send_from(posted, qp, wr, bad);
   if (bad != nullptr) *bad = wr;
   return error;
 }
 
 int injected_wr_complete(ibv_qp_ex* qp) {
+  const CallSite posted = call_site();
   const int error = inject("ibv_wr_complete", qp->qp_base.context);
-  if (error == 0) return wr_complete(qp);
+  if (error == 0) return wr_complete_from(posted, qp);
   wr_abort(qp);
   errno = error;
   return error;

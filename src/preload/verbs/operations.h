@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/call_site.h"
+
 namespace rrdma::verbs {
 
 // Domains.
@@ -43,7 +45,9 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr);
 ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr);
 int modify_qp_rate_limit(ibv_qp* qp, ibv_qp_rate_limit_attr* attr);
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
+int post_send_from(const CallSite& posted, ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
 int wr_complete(ibv_qp_ex* qp);
+int wr_complete_from(const CallSite& posted, ibv_qp_ex* qp);
 void wr_abort(ibv_qp_ex* qp);
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
 

@@ -4,6 +4,7 @@
 
 #include "tools/explain/chinese.h"
 #include "tools/explain/process_report.h"
+#include "tools/explain/source_line.h"
 #include "tools/terminal.h"
 #include "wire/address_text.h"
 #include "wire/headers.h"
@@ -129,6 +130,12 @@ std::string processes_json(std::span<const host::ExplainedProcess> processes,
                    {"times", said.times},          {"severity", severity_name(said.severity)},
                    {"call", printable(said.call)}, {"sentence", text_in(said, language)}};
       if (said.facts.kind != ExplainFacts::kNone) json["failure"] = failure_json(said.facts, language);
+      if (const SourceLine line = source_line_of(said); !line.module.empty()) {
+        json["source"] = {{"module", line.module},
+                          {"address", line.address},
+                          {"function", line.function},
+                          {"line", line.line}};
+      }
       if (const OtherSide other = find_other_side(said, all); other.said != nullptr) {
         json["other_end"] = {{"pid", other.process->pid},
                              {"program", printable(other.process->program)},

@@ -7,6 +7,7 @@
 #include "base/format.h"
 #include "host/explain_end.h"
 #include "tools/explain/chinese.h"
+#include "tools/explain/source_line.h"
 #include "tools/terminal.h"
 #include "tools/text_layout.h"
 
@@ -86,6 +87,8 @@ std::string sentence_text(const host::Explained& said, std::span<const host::Exp
                              "    ");
   if (const std::string more = consequences(said, style.language); !more.empty())
     text += wrapped(more, style.columns, "    ", "    ");
+  if (const std::string line = source_line_text(said, style.language); !line.empty())
+    text += wrapped(line, style.columns, "    ", "    ");
   text += other_side_text(said, all, style);
   auto remedies = remedies_of(said.facts, style.language);
   // The other end has said it.

@@ -70,7 +70,8 @@ FailedRequest failed_send(const QueuePair& qp, const SendEntry& entry, Status st
                        .psn = entry.first_psn,
                        .peer = qp.path.remote,
                        .peer_qpn = qp.remote,
-                       .at = now};
+                       .at = now,
+                       .posted = entry.posted};
   if (qp.type == QpType::kUd) {
     if (entry.datagram.handle != nullptr) failed.peer = entry.datagram.handle->path.remote;
     failed.peer_qpn = wire::Qpn(entry.datagram.remote_qpn);

@@ -55,6 +55,7 @@ struct FailedRequest {
   std::uint8_t syndrome = 0;  // AETH of the deciding answer, received or (kRefused) sent; 0: none
   Instant at;
   std::span<const objects::Sge> elements;  // of our request; valid during the call
+  CallSite posted;                         // kSend
 };
 
 [[nodiscard]] FailedRequest failed_send(const QueuePair& qp, const objects::SendEntry& entry,

@@ -4,8 +4,10 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import command
@@ -188,6 +190,57 @@ class RefusedCalls(unittest.TestCase):
         surroundings.wait_for(lambda: process.poll() is not None)
         said = self.sentences(process.pid)
         self.assertIn("path_mtu is 4096, larger than active_mtu 1024 (eth0 has an MTU of 1500 bytes); use IBV_MTU_1024 or less", said)
+
+
+class SourceLines(unittest.TestCase):
+    """The line of the program's call, if the program has debug information and addr2line is installed."""
+    SOURCE = pathlib.Path(__file__).parent / "lines.c"
+
+    def setUp(self):
+        if shutil.which("cc") is None or shutil.which("addr2line") is None:
+            self.skipTest("no compiler or no addr2line")
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def told(self, *options):
+        """Records of explain about the program, compiled with these options: the source of each call."""
+        program = f"{self.folder}/lines"
+        subprocess.run(["cc", *options, "-o", program, self.SOURCE, "-libverbs"], check=True)
+        process = subprocess.Popen([RRDMA, "run", "--", program, "1"])
+        self.assertEqual(process.wait(60), 0)
+        (seen,) = run_json("explain", "--json", "--pid", process.pid)
+        return {(said["call"], said["severity"]): said.get("source") for said in seen["sentences"]}, process.pid, program
+
+    def line_of(self, mark):
+        (found,) = [number for number, line in enumerate(self.SOURCE.read_text().splitlines(), 1) if line.endswith(f"// {mark}")]
+        return f"{self.SOURCE}:{found}"
+
+    def test_with_debug_information(self):
+        for level in ("-O0", "-O2"):
+            with self.subTest(level):
+                sources, pid, _ = self.told("-g", level)
+                self.assertEqual(sources["ibv_create_qp", "info"]["line"], self.line_of("refused: ibv_create_qp"))
+                self.assertEqual(sources["ibv_post_send", "info"]["line"], self.line_of("refused: ibv_post_send"))
+                self.assertEqual((sources["ibv_post_send", "error"]["line"], sources["ibv_post_send", "error"]["function"]), (self.line_of("failed"), "main"))
+                shown = " ".join(run("explain", "--pid", pid)[0].split())
+                self.assertIn(f"Posted at {self.line_of('failed')} (main).", shown)
+                self.assertIn(f"Called at {self.line_of('refused: ibv_create_qp')} (main).", shown)
+                self.assertIn(f"投递位置：{self.line_of('failed')}", run("explain", "--pid", pid, "--lang", "zh")[0].replace("\n    ", ""))
+
+    def test_without(self):
+        sources, pid, program = self.told("-O2", "-s")
+        for source in sources.values():
+            if source is not None:
+                self.assertEqual((source["module"], source["line"]), (program, ""))
+        self.assertRegex(run("explain", "--pid", pid)[0], rf"Posted at {program}\+0x[0-9a-f]+\.")
+        # A program that was built anew since has other lines.
+        subprocess.run(["cc", "-g", "-o", program, self.SOURCE, "-libverbs"], check=True)
+        self.assertNotIn("lines.c", run("explain", "--pid", pid)[0])
+
+    def test_no_line_where_the_program_did_not_call(self):
+        _, pid = provoke("not-writable")
+        (refused,) = [said for said in failures(pid) if said["failure"]["kind"] == "refused"]
+        self.assertNotIn("source", refused)
 
 
 class WrongGidIndex(unittest.TestCase):

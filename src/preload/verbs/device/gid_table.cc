@@ -57,9 +57,9 @@ void note_choice(std::string_view call, Context& context, std::uint32_t index, b
   }
   if (found) return;
   context.empty_gid_asked = static_cast<int>(index);
-  host::explain(host::Severity::kInfo, call,
-                formatted("GID index {} is empty on {}; {}.", index, context.nic_device->identity().name,
-                          host::usable_gids_text(context.nic_device->gids(), {})));
+  host::explain_call(host::Severity::kInfo, call,
+                     formatted("GID index {} is empty on {}; {}.", index, context.nic_device->identity().name,
+                               host::usable_gids_text(context.nic_device->gids(), {})));
 }
 
 }  // namespace

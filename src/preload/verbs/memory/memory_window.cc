@@ -67,7 +67,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
   wr.bind_mw.bind_info = info;
   ibv_send_wr* bad = nullptr;
-  return post_send(qp, &wr, &bad);
+  return post_send_from(call_site(), qp, &wr, &bad);
 }
 
 }  // namespace rrdma::verbs

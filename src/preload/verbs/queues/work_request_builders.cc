@@ -45,7 +45,7 @@ std::uint64_t operations_of(ibv_qp_type type) {
 void mistake(Qp& qp, int error, const char* sentence) {
   if (qp.stage_error != 0) return;
   qp.stage_error = error;
-  host::explain(host::Severity::kInfo, kCall, sentence);
+  host::explain_call(host::Severity::kInfo, kCall, sentence);
 }
 
 // The entry that the set calls fill; null after an error or without a request.
@@ -204,9 +204,10 @@ void wr_start(ibv_qp_ex* abi) {
   qp.stage_error = qp.runtime->forked() ? refuse_forked("ibv_wr_start") : 0;
 }
 
-transport::PostError post_staged(Qp& qp, std::uint32_t index, Instant now) {
+transport::PostError post_staged(const CallSite& posted, Qp& qp, std::uint32_t index, Instant now) {
   const SendEntry& entry = qp.staging->at(index);
   transport::SendRequest request{.entry = entry};
+  request.entry.posted = posted;
   objects::Sge plain;
   if (entry.is_inline()) {
     plain = {.address = reinterpret_cast<std::uintptr_t>(qp.staging->inline_data(index)),
@@ -220,7 +221,7 @@ transport::PostError post_staged(Qp& qp, std::uint32_t index, Instant now) {
 
 // All or nothing: errors of single requests were found when they were built, and all other errors apply to
 // all of them.
-int post_all(Qp& qp) {
+int post_all(const CallSite& posted, Qp& qp) {
   KeptErrno kept;
   std::lock_guard lock(qp.lane->mutex());
   const objects::SendQueue& queue = qp.engine_qp->send_queue;
@@ -229,7 +230,7 @@ int post_all(Qp& qp) {
   const Instant now = qp.lane->now();
   int error = 0;
   for (std::uint32_t i = 0; i < qp.staged && error == 0; ++i) {
-    if (const auto refused = post_staged(qp, i, now); refused != transport::PostError::kNone)
+    if (const auto refused = post_staged(posted, qp, i, now); refused != transport::PostError::kNone)
       error = refuse_post(kCall, qp, refused);
   }
   qp.lane->transmit_posted(*qp.engine_qp, now);
@@ -249,10 +250,12 @@ void wr_abort(ibv_qp_ex* abi) {
   qp.send_lock.unlock();
 }
 
-int wr_complete(ibv_qp_ex* abi) {
+int wr_complete(ibv_qp_ex* qp) { return wr_complete_from(call_site(), qp); }
+
+int wr_complete_from(const CallSite& posted, ibv_qp_ex* abi) {
   Qp& qp = own(abi);
   int error = qp.stage_error;
-  if (error == 0) error = post_all(qp);
+  if (error == 0) error = post_all(posted, qp);
   qp.send_lock.unlock();
   if (error != 0) errno = error;
   return error;

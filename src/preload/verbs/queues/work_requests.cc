@@ -68,8 +68,9 @@ void tell_key(const ibv_send_wr& wr) {
   wr.bind_mw.mw->rkey = objects::MemoryTable::with_variant(wr.bind_mw.mw->rkey, wr.bind_mw.rkey);
 }
 
-PostError post_one(Qp& qp, const ibv_send_wr& wr, Instant now) {
+PostError post_one(const CallSite& posted, Qp& qp, const ibv_send_wr& wr, Instant now) {
   transport::SendRequest request{};
+  request.entry.posted = posted;
   if (wr.num_sge < 0 || wr.num_sge > static_cast<int>(kSgeMax)) return PostError::kTooManySges;
   if (!translate(wr, qp, request.entry)) return PostError::kOperationNotSupported;
   const bool has_list = wr.opcode != IBV_WR_LOCAL_INV && wr.opcode != IBV_WR_BIND_MW;
@@ -131,7 +132,11 @@ int refuse_post(const char* call, const Qp& qp, PostError error) {
   return host::fail(number, call, post_error_text(qp, error, receives));
 }
 
-int post_send(ibv_qp* abi, ibv_send_wr* wr, ibv_send_wr** bad) {
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+  return post_send_from(call_site(), qp, wr, bad);
+}
+
+int post_send_from(const CallSite& posted, ibv_qp* abi, ibv_send_wr* wr, ibv_send_wr** bad) {
   Qp& qp = own(abi);
   if (qp.runtime->forked()) [[unlikely]] {
     if (bad != nullptr) *bad = wr;
@@ -143,7 +148,7 @@ int post_send(ibv_qp* abi, ibv_send_wr* wr, ibv_send_wr** bad) {
     std::lock_guard lock(qp.lane->mutex());
     const Instant now = qp.lane->now();
     for (; wr != nullptr; wr = wr->next) {
-      error = post_one(qp, *wr, now);
+      error = post_one(posted, qp, *wr, now);
       if (error != PostError::kNone) break;
     }
     qp.lane->transmit_posted(*qp.engine_qp, now);
