@@ -72,6 +72,12 @@ bool EndpointState::fits(Transfer& transfer) {
                                              std::to_string(transfer.length_)));
     return false;
   }
+  if ((transfer.verb_ == Verb::kSend || transfer.verb_ == Verb::kRead) &&
+      PoolState::wrapped(transfer.buffer_)) {
+    Error error = error_for(Code::kInvalid, transfer.during(), 0);
+    transfer.fail(std::move(error).with_note("wrapped memory can be neither sent nor read into"));
+    return false;
+  }
   if (transfer.verb_ == Verb::kRead) {
     if (transfer.buffer_.capacity() < transfer.length_) {
       Error error = error_for(transfer.buffer_ ? Code::kTooLarge : Code::kNoMemory, During::kRead, 0);

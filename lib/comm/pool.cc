@@ -31,6 +31,7 @@ constexpr std::size_t kSmallestBlock = 64;
 constexpr std::size_t kLargestSmall = 64 << 10;
 constexpr std::size_t kPage = 4096;
 constexpr std::uint32_t kLargeKind = ~0U;
+constexpr std::uint32_t kWrappedKind = kLargeKind - 1;
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kHugePage = 2 << 20;
 constexpr std::size_t kHugePiece = 256 << 10;     // pieces of this size or larger use huge pages
@@ -210,7 +211,43 @@ Result<Buffer> PoolState::take(std::size_t size, Pages pages) {
   return Buffer(Ref<PoolState>(this), *chunk, size);
 }
 
+namespace {
+// Memory of the caller. It is in no slab and counts against no limit.
+struct WrappedChunk : Chunk {
+  ibv_mr* region = nullptr;
+  std::shared_ptr<void> owner;
+};
+}  // namespace
+
+Result<Buffer> PoolState::wrap(std::span<const std::byte> memory, std::shared_ptr<void> owner) {
+  if (memory.empty()) return Error(Code::kInvalid, During::kShare).with_note("nothing to wrap");
+  if (memory.size() > ~std::uint32_t{0})
+    return Error(Code::kTooLarge, During::kShare).with_note("a remote span counts to 4 GiB");
+  auto chunk = std::make_unique<WrappedChunk>();
+  chunk->data = const_cast<std::byte*>(memory.data());
+  // Without local write access, so that read-only pages can be registered.
+  chunk->region = ibv_reg_mr(reactor_->domain(), chunk->data, memory.size(), IBV_ACCESS_REMOTE_READ);
+  if (chunk->region == nullptr)
+    return Error(errno == ENOMEM ? Code::kNoMemory : Code::kSystem, During::kShare, errno)
+        .with_note(std::to_string(memory.size()) + " bytes");
+  chunk->capacity = memory.size();
+  chunk->lkey = chunk->region->lkey;
+  chunk->rkey = chunk->region->rkey;
+  chunk->kind = kWrappedKind;
+  chunk->owner = std::move(owner);
+  return Buffer(Ref<PoolState>(this), chunk.release(), memory.size());
+}
+
+bool PoolState::wrapped(const Buffer& buffer) {
+  return buffer.chunk_ != nullptr && buffer.chunk_->kind == kWrappedKind;
+}
+
 void PoolState::give_back(Chunk* chunk) {
+  if (chunk->kind == kWrappedKind) {
+    const std::unique_ptr<WrappedChunk> wrapped(static_cast<WrappedChunk*>(chunk));
+    ibv_dereg_mr(wrapped->region);
+    return;
+  }
   in_use_ -= chunk->capacity;
   if (source_) {
     source_->give_back(chunk);
@@ -313,6 +350,10 @@ Taking Pool::wait(std::size_t size, Limit limit) { return Taking(state_checked()
 Pool Pool::quota(std::size_t limit) const {
   return Pool(detail::Ref<detail::PoolState>(new detail::PoolState(state_checked(), limit)));
 }
+Result<Buffer> Pool::wrap(std::span<const std::byte> memory, std::shared_ptr<void> owner) {
+  return state_checked()->wrap(memory, std::move(owner));
+}
+bool Pool::wrapped(const Buffer& buffer) { return detail::PoolState::wrapped(buffer); }
 bool Pool::owns(const Buffer& buffer) const { return buffer.pool_.raw() == state_checked().raw(); }
 std::size_t Pool::in_use() const { return state_checked()->in_use(); }
 std::size_t Pool::registered() const { return state_checked()->registered(); }

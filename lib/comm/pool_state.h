@@ -62,6 +62,9 @@ class PoolState final : public Counted, public Link {
   Result<Buffer> take(std::size_t size);
   // Overrides the kind of pages: large but sparsely used memory should use ordinary pages.
   Result<Buffer> take(std::size_t size, Pages pages);
+  // See Pool::wrap.
+  Result<Buffer> wrap(std::span<const std::byte> memory, std::shared_ptr<void> owner);
+  static bool wrapped(const Buffer& buffer);
   void give_back(Chunk* chunk);
   void begin(Taking* taking);
   void withdraw(Taking* taking);

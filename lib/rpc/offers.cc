@@ -30,7 +30,8 @@ comm::Result<Offer> Offers::open(comm::Buffer memory) {
   const auto region_of = [](const comm::RemoteSpan<std::byte>& remote) {
     return Region{remote.address(), remote.key(), static_cast<std::uint32_t>(remote.size())};
   };
-  if (arena_ && arena_->owns(memory)) {
+  // Peers can already read the arena and wrapped memory.
+  if ((arena_ && arena_->owns(memory)) || comm::Pool::wrapped(memory)) {
     const Region region = region_of(memory.remote());
     return Offer(std::move(memory), {}, region);
   }

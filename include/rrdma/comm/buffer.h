@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -155,6 +156,13 @@ class RRDMA_COMM_API Pool {
 
   // Whether the buffer was taken from this pool, and not from one that draws from it.
   [[nodiscard]] bool owns(const Buffer& buffer) const;
+
+  // Registers memory of the caller as a Buffer, without a copy. Peers that learn its key may read it while
+  // the buffer exists. `owner` keeps the memory; it is released with the buffer. The buffer may be written to
+  // a peer or read by it. It can be neither sent nor read into: that fails with kInvalid.
+  [[nodiscard]] Result<Buffer> wrap(std::span<const std::byte> memory, std::shared_ptr<void> owner);
+  // Whether wrap() made this buffer.
+  [[nodiscard]] static bool wrapped(const Buffer& buffer);
 
   // Bytes in buffers that are handed out, bytes registered, and the limit in bytes.
   [[nodiscard]] std::size_t in_use() const;
