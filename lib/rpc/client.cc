@@ -67,6 +67,7 @@ class ServerSet {
   [[nodiscard]] bool busy() const;
   // An open channel, or null.
   Channel* choose(comm::Clock::time_point now);
+  Channel* idlest();
   void back_off(Place& place);
   std::chrono::milliseconds part_of(std::chrono::milliseconds pause);
   void changed();
@@ -102,7 +103,7 @@ void ServerSet::back_off(Place& place) {
 }
 
 bool ServerSet::wanted() const {
-  if (options_.pick == Pick::kRoundRobin) return true;
+  if (options_.pick != Pick::kFirst) return true;
   return std::none_of(servers_.begin(), servers_.end(), [](const Place& one) { return one.channel.open(); });
 }
 bool ServerSet::dialing() const {
@@ -131,7 +132,7 @@ bool ServerSet::start_one(comm::Clock::time_point now) {
 void ServerSet::want() {
   if (!wanted()) return;
   const comm::Clock::time_point now = comm::Clock::now();
-  if (options_.pick == Pick::kRoundRobin) {
+  if (options_.pick != Pick::kFirst) {
     while (start_one(now)) continue;
   } else if (!dialing() || now >= last_start_ + kHeadStart) {
     start_one(now);
@@ -181,7 +182,19 @@ comm::Task<void> ServerSet::keep(Place& place) {
   place.kept = false;
 }
 
+Channel* ServerSet::idlest() {
+  Channel* best = nullptr;
+  // Begin with another server each time, so that equally loaded ones take turns.
+  const std::size_t from = next_++;
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    Channel& channel = servers_[(from + i) % servers_.size()].channel;
+    if (channel.open() && (best == nullptr || channel.calls() < best->calls())) best = &channel;
+  }
+  return best;
+}
+
 Channel* ServerSet::choose(comm::Clock::time_point now) {
+  if (options_.pick == Pick::kLeastLoaded) return idlest();
   const bool in_turn = options_.pick == Pick::kRoundRobin;
   const std::size_t from = in_turn ? next_ : current_;
   for (std::size_t i = 0; i < servers_.size(); ++i) {

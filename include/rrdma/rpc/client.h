@@ -24,8 +24,9 @@ namespace rrdma::rpc {
 inline namespace v0 {
 
 enum class Pick : std::uint8_t {
-  kFirst,       // one server: the first address that answers, until it is lost
-  kRoundRobin,  // all servers that answer, in turn
+  kFirst,        // one server: the first address that answers, until it is lost
+  kRoundRobin,   // all servers that answer, in turn
+  kLeastLoaded,  // of all servers that answer, the one with the fewest calls of this client in flight
 };
 
 struct ClientOptions {
