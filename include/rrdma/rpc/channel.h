@@ -109,6 +109,9 @@ class Conversation : public Writer<A>, public Reader<R> {
 };
 
 namespace detail {
+// Calls without types (lib/rpc/c).
+struct RawCalls;
+
 template <typename Stream>
 comm::Task<Result<Stream>> call_stream(std::shared_ptr<ClientConnection> connection, Request request) {
   Status status;
@@ -212,6 +215,7 @@ class RRDMA_RPC_API Channel {
   [[nodiscard]] comm::Context& context() const;
 
  private:
+  friend struct detail::RawCalls;
   std::shared_ptr<detail::ClientConnection> connection_;
 };
 

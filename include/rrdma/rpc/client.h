@@ -135,6 +135,7 @@ class RRDMA_RPC_API Client {
   [[nodiscard]] const ClientCounters& counters() const;
 
  private:
+  friend struct detail::RawCalls;
   // The attempts of one call.
   class RRDMA_RPC_API Attempts {
    public:

@@ -24,7 +24,7 @@ def output(*words, **rest):
 
 class Exports(unittest.TestCase):
     def test_only_what_is_ours_and_of_this_version(self):
-        ours = 0
+        ours, of_c = 0, set()
         for line in output("nm", "-DC", "--defined-only", LIBRARY).splitlines():
             found = re.match(r"[0-9a-f]+ (\w) (.*)", line)
             if not found or found[2].startswith(".L"):
@@ -33,9 +33,17 @@ class Exports(unittest.TestCase):
             if plain.startswith("rrdma::rpc::v0::"):
                 ours += 1
                 continue
+            if plain.startswith("rrdma_rpc_"):
+                self.assertTrue(plain.endswith("@@RRDMA_RPC_C_1"), line)
+                of_c.add(plain.split("@")[0])
+                continue
+            if plain == "RRDMA_RPC_C_1":
+                continue
             # Instantiated templates of the libraries below are visible and weak.
             self.assertTrue(found[1] in "WVu" and re.search(r"std::|rrdma::comm::v0::|prometheus::", plain), line)
         self.assertGreater(ours, 50)
+        declared = re.findall(r"\b(rrdma_rpc_\w+)\(", (HERE.parents[2] / "include/rrdma/rpc/c.h").read_text())
+        self.assertEqual(of_c, set(declared))
 
     def test_needs_neither_verbs_nor_protobuf_nor_the_nic(self):
         said = output("readelf", "-d", LIBRARY)
@@ -63,6 +71,14 @@ class Installed(unittest.TestCase):
         libraries = str(next(self.prefix.rglob("librrdma-rpc.so.0")).parent)
         said = output(RRDMA, "run", "--", build / "consumer", env={**os.environ, "LD_LIBRARY_PATH": libraries})
         self.assertEqual(said, "hello, stranger\n")
+
+    def test_c_header(self):
+        program = self.folder / "c.c"
+        program.write_text("#include <rrdma/rpc/c.h>\nint main(void) { return rrdma_rpc_abi() == RRDMA_RPC_ABI ? 0 : 1; }\n")
+        libraries = str(next(self.prefix.rglob("librrdma-rpc.so.0")).parent)
+        output("cc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{self.prefix}/include", program, f"-L{libraries}",
+               "-lrrdma-rpc", f"-Wl,-rpath,{libraries}", "-o", self.folder / "c")
+        output(self.folder / "c")
 
     def test_pkg_config(self):
         where = str(next(self.prefix.rglob("rrdma-rpc.pc")).parent)
