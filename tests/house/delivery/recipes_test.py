@@ -20,6 +20,8 @@ VERSIONED = {
     "nix/default.nix": rf'version = "{re.escape(VERSION)}";',
     "conda/meta.yaml": rf"^  version: {re.escape(VERSION)}$",
     "vcpkg/vcpkg.json": rf'"version-semver": "{re.escape(VERSION)}"',
+    "../python/pyproject.toml": rf'^version = "{re.escape(VERSION)}"',
+    "../python/rrdma/__init__.py": rf'^__version__ = "{re.escape(VERSION)}"',
     "conan/conanfile.py": rf'^    version = "{re.escape(VERSION)}"',
 }
 # Dependencies of the device and of the libraries, by a pattern that every recipe of a whole build must match.
