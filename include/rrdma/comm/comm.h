@@ -14,6 +14,7 @@
 #include "rrdma/comm/pool_resource.h"
 #include "rrdma/comm/reconnecting.h"
 #include "rrdma/comm/remote.h"
+#include "rrdma/comm/results.h"
 #include "rrdma/comm/scope.h"
 #include "rrdma/comm/share.h"
 #include "rrdma/comm/signal.h"

@@ -119,6 +119,10 @@ class [[nodiscard]] Result {
     if (!ok()) detail::throw_failure(*std::get_if<1>(&state_));
     return std::move(*std::get_if<0>(&state_));
   }
+  T& value_or_throw() & {
+    if (!ok()) detail::throw_failure(*std::get_if<1>(&state_));
+    return *std::get_if<0>(&state_);
+  }
   [[nodiscard]] Status status() const { return ok() ? Status() : *std::get_if<1>(&state_); }
 
  private:

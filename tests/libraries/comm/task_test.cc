@@ -164,6 +164,59 @@ TEST_F(Tasks, AFailureCancelsTheSiblings) {
   EXPECT_EQ(*witness, 0);
 }
 
+Task<Result<int>> good_later(Context& context, int value) {
+  (co_await context.yield()).value();
+  co_return Result<int>(value);
+}
+Task<Result<int>> bad_later(Context& context) {
+  (co_await context.yield()).value();
+  co_return Result<int>(Error(Code::kTooLarge, During::kSend));
+}
+Task<Result<void>> ends_late(Context& context, std::shared_ptr<int> held) {
+  auto slept = co_await context.sleep(1h);
+  ++*held;
+  co_return slept;
+}
+
+// The same for a result that is an error.
+TEST_F(Tasks, AnErrorCancelsTheSiblings) {
+  auto witness = std::make_shared<int>(0);
+  auto all = run(try_all(ends_late(context_, witness), bad_later(context_), good_later(context_, 1)));
+  ASSERT_FALSE(all.ok());
+  EXPECT_EQ(all.error().code(), Code::kTooLarge);
+  EXPECT_EQ(witness.use_count(), 1);
+  EXPECT_EQ(*witness, 0);
+  EXPECT_THROW(run(try_all(ends_late(context_, witness),
+                           []() -> Task<Result<int>> {
+                             throw std::runtime_error("thrown");
+                             co_return Result<int>(0);
+                           }())),
+               std::runtime_error);
+  EXPECT_EQ(witness.use_count(), 1);
+  std::vector<Task<Result<int>>> tasks;
+  tasks.push_back(good_later(context_, 1));
+  tasks.push_back(bad_later(context_));
+  EXPECT_EQ(run(try_all(std::move(tasks))).error().code(), Code::kTooLarge);
+}
+
+TEST_F(Tasks, TryAllGivesTheValues) {
+  auto all = run(try_all(good_later(context_, 1), context_.sleep(1ms), good_later(context_, 2)));
+  ASSERT_TRUE(all.ok());
+  EXPECT_EQ(*all, std::tuple(1, std::monostate{}, 2));
+  std::vector<Task<Result<int>>> tasks;
+  for (int i = 0; i < 3; ++i) tasks.push_back(good_later(context_, i));
+  EXPECT_EQ(run(try_all(std::move(tasks))).value(), (std::vector<int>{0, 1, 2}));
+}
+
+TEST_F(Tasks, OrThrow) {
+  EXPECT_EQ(run(or_throw(good_later(context_, 5))), 5);
+  EXPECT_THROW(run(or_throw(bad_later(context_))), Failure);
+  run(or_throw(context_.sleep(1ms)));
+  Result<std::unique_ptr<int>> result(std::make_unique<int>(6));
+  EXPECT_EQ(*result.value_or_throw(), 6);
+  EXPECT_NE(result.value(), nullptr);
+}
+
 TEST_F(Tasks, AFailureStopsTheScope) {
   auto witness = std::make_shared<int>(0);
   EXPECT_THROW(run([](Context& context, std::shared_ptr<int> held) -> Task<> {
