@@ -15,3 +15,4 @@
 #include "rrdma/rpc/server.h"
 #include "rrdma/rpc/statistics.h"
 #include "rrdma/rpc/status.h"
+#include "rrdma/rpc/trace.h"

@@ -261,5 +261,29 @@ TEST_F(Clients, TakeServersInTurn) {
   EXPECT_EQ(servers.two.payments, 5U);
 }
 
+// A call that stays in flight keeps further calls away from its server.
+TEST_F(Clients, PreferTheServerWithTheFewestCalls) {
+  Desk one;
+  Desk two;
+  Server first(context_);
+  Server second(context_);
+  add_all(first, one);
+  add_all(second, two);
+  ASSERT_TRUE(first.listen(any()).ok() && second.listen(any()).ok());
+  ClientOptions options;
+  options.pick = Pick::kLeastLoaded;
+  Client client(context_, {std::string(first.address()), std::string(second.address())}, options);
+  EXPECT_TRUE(run(client.call<&Desk::echo>("x", kPatience)).ok());
+  const auto until = Clock::now() + kPatience;
+  ASSERT_TRUE(context_.run_until([&] { return client.counters().connections == 2; }, until));
+  auto held = run(client.call<&Desk::sum>(CallOptions(kPatience)));
+  ASSERT_TRUE(held.ok());
+  ASSERT_TRUE(context_.run_until([&] { return first.calls() + second.calls() == 1; }, until));
+  const Desk& idle = first.calls() == 1 ? two : one;
+  const auto before = idle.calls;
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(run(client.call<&Desk::echo>("x", kPatience)).ok());
+  EXPECT_EQ(idle.calls, before + 6);
+}
+
 }  // namespace client_test
 }  // namespace rpc_test
