@@ -14,7 +14,7 @@
 namespace rrdma::host {
 namespace {
 
-struct Mapping {
+struct CodeMapping {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
   std::uint64_t offset = 0;
@@ -33,7 +33,7 @@ const char* parse_hexadecimal(const char* at, const char* end, Number& to) {
 }
 
 // "7f0000000000-7f0000001000 r-xp 00002000 08:01 1234   /usr/lib/libc.so.6"; false: not code of a file.
-bool parse_mapping(std::string_view line, Mapping& mapping) {
+bool parse_mapping(std::string_view line, CodeMapping& mapping) {
   const char* const end = line.data() + line.size();
   const char* at = parse_hexadecimal(line.data(), end, mapping.begin);
   if (at == end) return false;
@@ -59,7 +59,7 @@ void for_each_code_mapping(Visit visit) {
     const std::string_view text(buffer.data(), kept + static_cast<std::size_t>(more));
     std::size_t begin = 0;
     for (std::size_t end; (end = text.find('\n', begin)) != std::string_view::npos; begin = end + 1) {
-      Mapping mapping;
+      CodeMapping mapping;
       if (parse_mapping(text.substr(begin, end - begin), mapping)) visit(mapping);
     }
     kept = text.size() - begin;
@@ -70,7 +70,7 @@ void for_each_code_mapping(Visit visit) {
 }
 
 // Libraries between the program and the device; their own lines explain nothing to the program's author.
-bool is_between(const Mapping& mapping) {
+bool is_between(const CodeMapping& mapping) {
   const std::string_view name = mapping.file_name();
   return name.starts_with("librrdma") || name.starts_with("libibverbs.so") ||
          name.starts_with("librdmacm.so") || mapping.contains(reinterpret_cast<const void*>(&place_of_call));
@@ -116,10 +116,10 @@ _Unwind_Reason_Code visit_frame(_Unwind_Context* context, void* argument) {
 CodePlace place_of(const CallSite& site) noexcept {
   CodePlace place;
   if (site.inner == nullptr) return place;
-  const auto offset_of = [](const Mapping& mapping, const void* address) {
+  const auto offset_of = [](const CodeMapping& mapping, const void* address) {
     return reinterpret_cast<std::uintptr_t>(address) - mapping.begin + mapping.offset;
   };
-  for_each_code_mapping([&](const Mapping& mapping) {
+  for_each_code_mapping([&](const CodeMapping& mapping) {
     if (!mapping.contains(site.inner) || mapping.path.size() >= CodePlace::kModuleMax) return;
     mapping.path.copy(place.module, CodePlace::kModuleMax - 1);
     place.inner = offset_of(mapping, site.inner);
@@ -130,7 +130,7 @@ CodePlace place_of(const CallSite& site) noexcept {
 
 CodePlace place_of_call() noexcept {
   Unwinding unwinding;
-  for_each_code_mapping([&](const Mapping& mapping) {
+  for_each_code_mapping([&](const CodeMapping& mapping) {
     if (is_between(mapping) && unwinding.ranges < Unwinding::kRangesMax)
       unwinding.between[unwinding.ranges++] = {mapping.begin, mapping.end};
   });
