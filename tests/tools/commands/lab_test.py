@@ -107,12 +107,12 @@ rrdma lab run h2 -- ip route add $address/32 via $gateway hoplimit 1
 for try in $(seq 100); do rrdma lab run h2 -- rrdma explain | grep -q TTL && break; sleep 0.1; done
 rrdma lab run h2 -- rrdma explain | tr -s ' \n' ' '
 echo
-rrdma lab run h2 -- rrdma explain --lang zh | grep -o "TTL 已耗尽"
+rrdma lab run h2 -- rrdma explain --lang zh | tr -d ' \n' | grep -o "TTL已耗尽"
 kill $server $client 2>/dev/null || true
 """)
         gateway = re.search(r"gateway (\S+)", said)[1]
         self.assertIn(f"{gateway} dropped our packets because their TTL ran out (ICMP time exceeded)", said)
-        self.assertIn("TTL 已耗尽", said)
+        self.assertIn("TTL已耗尽", said)
 
     def test_down(self):
         process = start("lab", "star")
