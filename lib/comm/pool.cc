@@ -226,7 +226,8 @@ Result<Buffer> PoolState::wrap(std::span<const std::byte> memory, std::shared_pt
   auto chunk = std::make_unique<WrappedChunk>();
   chunk->data = const_cast<std::byte*>(memory.data());
   // Without local write access, so that read-only pages can be registered.
-  chunk->region = ibv_reg_mr(reactor_->domain(), chunk->data, memory.size(), IBV_ACCESS_REMOTE_READ);
+  const int access = IBV_ACCESS_REMOTE_READ;
+  chunk->region = ibv_reg_mr(reactor_->domain(), chunk->data, memory.size(), access);
   if (chunk->region == nullptr)
     return Error(errno == ENOMEM ? Code::kNoMemory : Code::kSystem, During::kShare, errno)
         .with_note(std::to_string(memory.size()) + " bytes");
