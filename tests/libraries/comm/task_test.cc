@@ -186,11 +186,11 @@ TEST_F(Tasks, AnErrorCancelsTheSiblings) {
   EXPECT_EQ(all.error().code(), Code::kTooLarge);
   EXPECT_EQ(witness.use_count(), 1);
   EXPECT_EQ(*witness, 0);
-  EXPECT_THROW(run(try_all(ends_late(context_, witness),
-                           []() -> Task<Result<int>> {
-                             throw std::runtime_error("thrown");
-                             co_return Result<int>(0);
-                           }())),
+  EXPECT_THROW((void)run(try_all(ends_late(context_, witness),
+                                 []() -> Task<Result<int>> {
+                                   throw std::runtime_error("thrown");
+                                   co_return Result<int>(0);
+                                 }())),
                std::runtime_error);
   EXPECT_EQ(witness.use_count(), 1);
   std::vector<Task<Result<int>>> tasks;
