@@ -38,9 +38,10 @@ function(rrdma_cheap target)
 endfunction()
 
 # rrdma_small(TARGET): optimises a release for size, for code that runs at the start, on errors or for each connection, and
-# that every program loads with librrdma.so.1. The data path is fast (-O3).
+# that every program loads with librrdma.so.1. The data path is fast (-O3). The demo is to compile soon, not to be small.
+set(RRDMA_SMALL $<$<AND:$<CONFIG:Release>,$<NOT:$<BOOL:${RRDMA_DEMO}>>>:-Os>)
 function(rrdma_small target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
+  target_compile_options(${target} PRIVATE ${RRDMA_SMALL})
 endfunction()
 
 # rrdma_test(CTEST_NAME SOURCES ... [LINKS ...] [LABELS ...] [TIMEOUT s])
