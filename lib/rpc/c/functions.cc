@@ -44,6 +44,28 @@ Status no_handle(const char* of) {
 }
 Status closed() { return {Code::kFailedPrecondition, "the context is closed"}; }
 
+// Lets the loop's thread of the object do `work`.
+template <typename T, typename F>
+int hand_to(std::uint64_t handle, const char* kind, const F& work) noexcept {
+  return guarded([&] {
+    const auto object = Handles::all().find<T>(handle);
+    if (!object) return no_handle(kind);
+    object->loop().run([object, work] { work(*object); });
+    return Status();
+  });
+}
+
+// Makes the handle invalid and ends the object.
+template <typename T>
+int end_object(std::uint64_t handle, const char* kind) noexcept {
+  return guarded([&] {
+    const auto object = Handles::all().take<T>(handle);
+    if (!object) return no_handle(kind);
+    object->loop().run([object] { object->end(); });
+    return Status();
+  });
+}
+
 // Copies a versioned structure. Members that the caller does not have are zero. Fails if the caller sets
 // members that this library does not have.
 template <typename T>
@@ -347,12 +369,7 @@ int rrdma_rpc_channel_open(rrdma_rpc_context context, const rrdma_rpc_channel_op
 }
 
 int rrdma_rpc_channel_close(rrdma_rpc_channel channel) {
-  return c::guarded([&] {
-    const auto object = c::Handles::all().take<c::ChannelObject>(channel);
-    if (!object) return c::no_handle("channel");
-    object->loop().run([object] { object->end(); });
-    return Status();
-  });
+  return c::end_object<c::ChannelObject>(channel, "channel");
 }
 
 int rrdma_rpc_call_start(rrdma_rpc_channel channel, const rrdma_rpc_method* method,
@@ -386,41 +403,19 @@ int rrdma_rpc_call_start(rrdma_rpc_channel channel, const rrdma_rpc_method* meth
 }
 
 int rrdma_rpc_call_finish(rrdma_rpc_call call, uint64_t tag) {
-  return c::guarded([&] {
-    const auto object = c::Handles::all().find<c::CallObject>(call);
-    if (!object) return c::no_handle("call");
-    object->loop().run([object, tag] { object->finish(tag); });
-    return Status();
-  });
+  return c::hand_to<c::CallObject>(call, "call", [tag](c::CallObject& object) { object.finish(tag); });
 }
 
 int rrdma_rpc_call_cancel(rrdma_rpc_call call) {
-  return c::guarded([&] {
-    const auto object = c::Handles::all().find<c::CallObject>(call);
-    if (!object) return c::no_handle("call");
-    object->loop().run([object] { object->cancel(); });
-    return Status();
-  });
+  return c::hand_to<c::CallObject>(call, "call", [](c::CallObject& object) { object.cancel(); });
 }
 
-int rrdma_rpc_call_free(rrdma_rpc_call call) {
-  return c::guarded([&] {
-    const auto object = c::Handles::all().take<c::CallObject>(call);
-    if (!object) return c::no_handle("call");
-    object->loop().run([object] { object->end(); });
-    return Status();
-  });
-}
+int rrdma_rpc_call_free(rrdma_rpc_call call) { return c::end_object<c::CallObject>(call, "call"); }
 
 // ---- streams ----
 
 int rrdma_rpc_read(rrdma_rpc_call call, uint64_t tag) {
-  return c::guarded([&] {
-    const auto object = c::Handles::all().find<c::CallObject>(call);
-    if (!object) return c::no_handle("call");
-    object->loop().run([object, tag] { object->read(tag); });
-    return Status();
-  });
+  return c::hand_to<c::CallObject>(call, "call", [tag](c::CallObject& object) { object.read(tag); });
 }
 
 int rrdma_rpc_write(rrdma_rpc_call call, const rrdma_rpc_payload* item, uint64_t tag) {
@@ -436,12 +431,7 @@ int rrdma_rpc_write(rrdma_rpc_call call, const rrdma_rpc_payload* item, uint64_t
 }
 
 int rrdma_rpc_writes_done(rrdma_rpc_call call) {
-  return c::guarded([&] {
-    const auto object = c::Handles::all().find<c::CallObject>(call);
-    if (!object) return c::no_handle("call");
-    object->loop().run([object] { object->writes_done(); });
-    return Status();
-  });
+  return c::hand_to<c::CallObject>(call, "call", [](c::CallObject& object) { object.writes_done(); });
 }
 
 // ---- servers ----
@@ -515,21 +505,13 @@ int rrdma_rpc_server_listen(rrdma_rpc_server server, const char* address, uint16
 }
 
 int rrdma_rpc_server_drain(rrdma_rpc_server server, int64_t timeout_ns, uint64_t tag) {
-  return c::guarded([&] {
-    const auto object = c::Handles::all().find<c::ServerObject>(server);
-    if (!object) return c::no_handle("server");
-    object->loop().run([object, limit = c::limit_of(timeout_ns), tag] { object->drain(limit, tag); });
-    return Status();
-  });
+  return c::hand_to<c::ServerObject>(
+      server, "server",
+      [limit = c::limit_of(timeout_ns), tag](c::ServerObject& object) { object.drain(limit, tag); });
 }
 
 int rrdma_rpc_server_close(rrdma_rpc_server server) {
-  return c::guarded([&] {
-    const auto object = c::Handles::all().take<c::ServerObject>(server);
-    if (!object) return c::no_handle("server");
-    object->loop().run([object] { object->end(); });
-    return Status();
-  });
+  return c::end_object<c::ServerObject>(server, "server");
 }
 
 int rrdma_rpc_reply(rrdma_rpc_call call, const rrdma_rpc_payload* result, const rrdma_rpc_outcome* outcome) {
@@ -549,7 +531,7 @@ int rrdma_rpc_reply(rrdma_rpc_call call, const rrdma_rpc_payload* result, const 
     answer.status = Status(static_cast<rpc::Code>(given.code), c::text_of(given.message), std::move(details));
     status = c::read_payload_of(result, answer.result);
     if (!status.ok()) return status;
-    static_cast<void>(c::Handles::all().take<c::CallObject>(call));
+    if (!c::Handles::all().take<c::CallObject>(call)) return c::no_handle("call that arrived");
     serving->loop().run([serving, answer] { serving->answer(answer); });
     return Status();
   });
