@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: BSD-2-Clause A program without libibverbs and without glibc: it speaks the ABI of
-// /dev/infiniband/uverbs0 by itself, and is linked statically with musl. Two RC queue pairs in one process:
-// SEND of 10,000 bytes, each byte compared.
+// SPDX-License-Identifier: BSD-2-Clause
+// A program without libibverbs and without glibc: it speaks the ABI of /dev/infiniband/uverbs0 by itself,
+// and is linked statically with musl. Two RC queue pairs in one process: SEND of 10,000 bytes, each byte
+// compared.
 //
 //   bare UVERBS GID      bare /dev/infiniband/uverbs0 0000:0000:0000:0000:0000:ffff:0a4d:0002
 #include <fcntl.h>
@@ -12,6 +13,8 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "words.h"
 
 enum { kOctets = 10000, kSeconds = 20, kRc = 2 };
 enum {
@@ -141,20 +144,9 @@ static void post(struct rxe_queue_buf* ring, struct rxe_dma_info* dma, const voi
   __atomic_store_n(&ring->producer_index, (ring->producer_index + 1) & ring->index_mask, __ATOMIC_RELEASE);
 }
 
-static void read_gid(const char* text) {
-  unsigned words[8];
-  if (sscanf(text, "%x:%x:%x:%x:%x:%x:%x:%x", words, words + 1, words + 2, words + 3, words + 4, words + 5,
-             words + 6, words + 7) != 8)
-    exit(2);
-  for (int i = 0; i < 8; ++i) {
-    gid[2 * i] = (unsigned char)(words[i] >> 8);
-    gid[2 * i + 1] = (unsigned char)words[i];
-  }
-}
-
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  read_gid(argv[2]);
+  if (!read_gid(argv[2], gid)) return 2;
   if ((file = open(argv[1], O_RDWR)) < 0) die(argv[1]);
   struct ib_uverbs_get_context context = {0};
   struct ib_uverbs_get_context_resp context_answer;

@@ -1,5 +1,6 @@
-// SPDX-License-Identifier: BSD-2-Clause A connection by rdma_cm in one process: a server, a client, a message
-// each way, compared. It is linked statically with librdmacm, libibverbs and the rxe provider.
+// SPDX-License-Identifier: BSD-2-Clause
+// A connection by rdma_cm in one process: a server, a client, a message each way, compared. It is linked
+// statically with librdmacm, libibverbs and the rxe provider.
 //
 //   cm_exchange ADDRESS PORT
 #include <pthread.h>

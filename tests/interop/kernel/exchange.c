@@ -1,6 +1,7 @@
-// SPDX-License-Identifier: BSD-2-Clause Two RC queue pairs of one device in one process: SEND, WRITE and READ
-// of 100,000 bytes, each byte compared. It is linked statically with libibverbs and the rxe provider, to show
-// that such programs reach the device.
+// SPDX-License-Identifier: BSD-2-Clause
+// Two RC queue pairs of one device in one process: SEND, WRITE and READ of 100,000 bytes, each byte
+// compared. It is linked statically with libibverbs and the rxe provider, to show that such programs reach
+// the device.
 //
 //   exchange DEVICE GID_INDEX
 #include <infiniband/verbs.h>

@@ -1,7 +1,7 @@
-// SPDX-License-Identifier: BSD-2-Clause A hostile daemon: it attaches to the device and answers, notifies,
-// delivers, copies and maps at random, and writes at random into every ring that it can map. A hostile
-// program: the same on its side is the ring itself, which both map. The kernel must survive; nothing else is
-// asked.
+// SPDX-License-Identifier: BSD-2-Clause
+// A hostile daemon: it attaches to the device and answers, notifies, delivers, copies and maps at random,
+// and writes at random into every ring that it can map. A hostile program: the same on its side is the
+// ring itself, which both map. The kernel must survive; nothing else is asked.
 //
 //   hostile DEVICE SECONDS SEED
 #include <errno.h>
@@ -16,28 +16,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "words.h"
+
 enum { kRings = 64, kPage = 4096 };
 
-static unsigned long long state;
 static int file;
 static struct {
   unsigned char* at;
   size_t octets;
 } rings[kRings];
 static unsigned handles = 1;
-
-static unsigned pick(unsigned below) {
-  state = state * 6364136223846793005ull + 1442695040888963407ull;
-  return (unsigned)(state >> 33) % below;
-}
-
-static unsigned any_word(void) {
-  switch (pick(4)) {
-    case 0: return pick(64);
-    case 1: return ~0u;
-    default: return pick(0x7fffffff) * 2u + pick(2);
-  }
-}
 
 static void fill(void* at, size_t octets) {
   for (size_t i = 0; i + 4 <= octets; i += 4) {

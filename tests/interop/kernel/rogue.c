@@ -1,7 +1,8 @@
-// SPDX-License-Identifier: BSD-2-Clause Hostile programs: processes that speak the ABI of uverbs themselves.
-// They create, connect and destroy objects at random, write at random into their rings, ring the doorbell,
-// unmap registered memory, and die at any moment. The kernel and the honest daemon that serves the device
-// must survive; nothing else is asked.
+// SPDX-License-Identifier: BSD-2-Clause
+// Hostile programs: processes that speak the ABI of uverbs themselves. They create, connect and destroy
+// objects at random, write at random into their rings, ring the doorbell, unmap registered memory, and die
+// at any moment. The kernel and the honest daemon that serves the device must survive; nothing else is
+// asked.
 //
 //   rogue UVERBS GID SECONDS SEED      rogue /dev/infiniband/uverbs0 ...:ffff:0a4d:0002 60 46
 #include <fcntl.h>
@@ -15,6 +16,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "words.h"
 
 enum { kWorkers = 4, kObjects = 12, kPage = 4096, kRegionOctets = 16 * kPage, kTurnsMax = 4000 };
 
@@ -32,23 +35,9 @@ struct table {
   unsigned count;
 };
 
-static unsigned long long state;
 static int file;
 static unsigned char gid[16];
 static struct table pds, cqs, srqs, qps, mrs;
-
-static unsigned pick(unsigned below) {
-  state = state * 6364136223846793005ull + 1442695040888963407ull;
-  return (unsigned)(state >> 33) % below;
-}
-
-static unsigned any_word(void) {
-  switch (pick(4)) {
-    case 0: return pick(64);
-    case 1: return ~0u;
-    default: return pick(0x7fffffff) * 2u + pick(2);
-  }
-}
 
 // A command; failures are expected. Returns 0 if the kernel took it.
 static int command(unsigned number, void* fields, size_t octets, void* answer, size_t answer_octets) {
@@ -315,20 +304,9 @@ static int live(const char* device) {
   return 0;
 }
 
-static void read_gid(const char* text) {
-  unsigned words[8];
-  if (sscanf(text, "%x:%x:%x:%x:%x:%x:%x:%x", words, words + 1, words + 2, words + 3, words + 4, words + 5,
-             words + 6, words + 7) != 8)
-    exit(2);
-  for (int i = 0; i < 8; ++i) {
-    gid[2 * i] = (unsigned char)(words[i] >> 8);
-    gid[2 * i + 1] = (unsigned char)words[i];
-  }
-}
-
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
-  read_gid(argv[2]);
+  if (!read_gid(argv[2], gid)) return 2;
   const time_t end = time(NULL) + atoi(argv[3]);
   state = strtoull(argv[4], NULL, 0);
   pid_t workers[kWorkers] = {0};
