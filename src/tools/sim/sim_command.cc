@@ -46,7 +46,7 @@ constexpr std::string_view kSimExits =
     "\n"
     "Exit status:\n"
     "  0  all guarantees held\n"
-    "  1  a guarantee was violated; seed, packets and capture are shown\n"
+    "  1  a guarantee was violated; the seed and the last packets are shown\n"
     "  2  an argument is wrong\n"
     "Ctrl-C prints the results so far and ends the command by the signal.\n";
 
@@ -98,14 +98,15 @@ class Progress {
 };
 
 int report_violation(const SimOptions& options, const sim::Plan& plan) {
-  const std::string pcap = options.pcap.empty() ? formatted("rrdma-sim-{}.pcapng", plan.seed) : options.pcap;
   bool saved = false;
-  const std::string story = violation_story(plan, options, pcap, saved);
-  print(stdout, "{}\n", story);
-  if (saved) {
-    print(stdout, "capture: {} (rrdma decode {})\n", pcap, pcap);
+  print(stdout, "{}\n", violation_story(plan, options, saved));
+  if (options.pcap.empty()) {
+    print(stdout, "no capture was written: the same options with --seed {} --pcap FILE write one\n",
+          plan.seed);
+  } else if (saved) {
+    print(stdout, "capture: {} (rrdma decode {})\n", options.pcap, options.pcap);
   } else {
-    print(stdout, "the capture could not be written to {}\n", pcap);
+    print(stdout, "the capture could not be written to {}\n", options.pcap);
   }
   return kExitFoundFault;
 }
@@ -271,7 +272,7 @@ void add_sim_command(CLI::App& app, Runner& chosen) {
   CLI::Option* seeds = sim->add_option("--seeds", options->seeds, "Run this many seeds, starting at --seed")
                            ->check(CLI::PositiveNumber);
   sim->add_option("--trace", options->trace, "Packets to print after a violation")->capture_default_str();
-  sim->add_option("--pcap", options->pcap, "Capture file of a violation (default: rrdma-sim-SEED.pcapng)");
+  sim->add_option("--pcap", options->pcap, "Write the packets of a violation to this file");
   sim->add_flag("-j,--json", options->json, "Print the summary as one JSON object");
   sim->footer(std::string(kSimExits));
   sim->callback([&chosen, options, sim, shape, seed, seeds] {

@@ -117,8 +117,7 @@ std::string summary_json(const SimOptions& options, const SimSummary& summary, b
   return json_line(object) + "\n";
 }
 
-std::string violation_story(const sim::Plan& plan, const SimOptions& options, const std::string& pcap,
-                            bool& saved) {
+std::string violation_story(const sim::Plan& plan, const SimOptions& options, bool& saved) {
   sim::Exchange exchange(plan);
   sim::Recorder recorder(kRecordedMax);
   exchange.world().add_observer(recorder);
@@ -128,8 +127,9 @@ std::string violation_story(const sim::Plan& plan, const SimOptions& options, co
       "seed {}: {}\nat {} of virtual time\n\nthe last packets:\n{}\nthe queue pairs:\n{}", plan.seed,
       promise ? *promise : std::string("(it did not happen again: that is a second bug)"),
       time_text(exchange.world().now() - Instant{}), recorder.trace(options.trace), exchange.standing());
+  if (options.pcap.empty()) return text;
   const auto octets = recorder.pcapng();
-  std::ofstream file(pcap, std::ios::binary);
+  std::ofstream file(options.pcap, std::ios::binary);
   file.write(reinterpret_cast<const char*>(octets.data()), static_cast<std::streamsize>(octets.size()));
   file.close();
   saved = file.good();

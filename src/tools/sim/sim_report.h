@@ -25,10 +25,9 @@ struct SimSummary {
 // `complete`: false if it was interrupted.
 [[nodiscard]] std::string summary_json(const SimOptions& options, const SimSummary& summary, bool complete);
 
-// Repeats the seed with a recorder. Writes the capture to `pcap`, and returns the seed, the violated
-// guarantee, the trace and the state of every QP. Sets `saved` if the capture was written.
-[[nodiscard]] std::string violation_story(const sim::Plan& plan, const SimOptions& options,
-                                          const std::string& pcap, bool& saved);
+// Repeats the seed with a recorder. Returns the seed, the violated guarantee, the trace and the state of
+// every QP. Writes a capture if the options ask for one, and sets `saved` if that succeeded.
+[[nodiscard]] std::string violation_story(const sim::Plan& plan, const SimOptions& options, bool& saved);
 
 // "312 us", "1.05 ms".
 [[nodiscard]] std::string time_text(Duration time);

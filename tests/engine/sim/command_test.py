@@ -167,7 +167,7 @@ class WrongArguments(unittest.TestCase):
 class BrokenPromises(unittest.TestCase):
     def check(self, bug, *arguments):
         with tempfile.TemporaryDirectory() as folder:
-            result = run(*arguments, program=PLANTED, env={"PLANTED_BUG": bug}, cwd=folder)
+            result = run(*arguments, "--pcap", "broken.pcapng", program=PLANTED, env={"PLANTED_BUG": bug}, cwd=folder)
             self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
             seed = re.search(r"^seed (\d+): (.+)$", result.stdout, re.M)
             self.assertTrue(seed, result.stdout)
@@ -182,6 +182,9 @@ class BrokenPromises(unittest.TestCase):
             again = run("--seed", seed.group(1), program=PLANTED, env={"PLANTED_BUG": bug}, cwd=folder)
             self.assertEqual(again.returncode, 1)
             self.assertIn(seed.group(0), again.stdout)
+            # Only a run that was asked to leaves a file.
+            self.assertIn(f"--seed {seed.group(1)} --pcap FILE", again.stdout)
+            self.assertEqual(os.listdir(folder), ["broken.pcapng"])
 
     def test_a_lost_completion(self):
         self.check("lose_completion", "--seeds", "20")
