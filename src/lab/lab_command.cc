@@ -153,6 +153,8 @@ int run_rsh(const LabOptions& options) {
 }
 
 int run_mpirun(const LabOptions& options) {
+  // Before joining: only the children are in the lab's PID namespace, which its /proc shows.
+  const std::string own = host::own_executable();
   const auto joined = join("");
   if (!joined) return kExitFailure;
   std::string hosts;
@@ -166,7 +168,7 @@ int run_mpirun(const LabOptions& options) {
   std::vector<std::string> words = {"mpirun",
                                     "--mca",
                                     "plm_rsh_agent",
-                                    host::own_executable() + " lab rsh",
+                                    own + " lab rsh",
                                     "--mca",
                                     "plm_rsh_no_tree_spawn",
                                     "1",

@@ -84,6 +84,64 @@ class Pages(unittest.TestCase):
         self.assertEqual(missing, set())
 
 
+class CommandsElsewhere(unittest.TestCase):
+    """Commands that need a virtual machine, a GPU, root or hours; targets of the Makefile and packaging.deb run them. Each must exist, with its
+    options. docs.testing runs those of docs/testing-with-rrdma.md."""
+    PAGES = ("CONTRIBUTING.md", "docs/gpu.md", "docs/interop.md", "docs/kernel.md", "docs/kernel.zh-CN.md", "docs/performance.md")
+
+    def commands(self, page):
+        """Indented lines that begin with a program, without settings before it and comments behind it."""
+        for line in re.findall(r"^    (\S.*)$", (SOURCE / page).read_text(), re.M):
+            words = re.sub(r"\s+#.*", "", re.sub(r"^(?:[A-Z_]+=\S+ )+", "", line)).split()
+            if words and words[0] in ("make", "python3", "rrdma", "rrdmad", "cmake", "ctest"):
+                yield words
+
+    def check_make(self, words):
+        if words[1] == "-C":
+            return self.assertTrue((SOURCE / words[2] / "Makefile").exists(), words)
+        self.assertRegex((SOURCE / "Makefile").read_text(), rf"(?m)^{words[1]}:.*## ")
+
+    def check_python3(self, words):
+        text = (SOURCE / words[1]).read_text()
+        for option in (word for word in words if word.startswith("--")):
+            self.assertIn(f'"{option}"', text, words)
+
+    def check_rrdma(self, words):
+        own = words[:words.index("--")] if "--" in words else words
+        helped = run(own[1], "--help")[0]
+        for option in (word for word in own if word.startswith("--")):
+            self.assertIn(option, helped, words)
+
+    def check_rrdmad(self, words):
+        helped = subprocess.run([os.path.join(os.path.dirname(RRDMA), "rrdmad"), "--help"], capture_output=True, text=True, timeout=30).stdout
+        for option in (word for word in words if word.startswith("--")):
+            self.assertIn(option, helped, words)
+
+    def check_cmake(self, words):
+        target = words[words.index("--target") + 1]
+        # The unit test of a layer gets its name from the layer.
+        layer = re.fullmatch(r"unit_(\w+)_test", target)
+        found = any(re.search(rf"add_executable\({target}\b|rrdma_layer\({layer[1] if layer else target}\b", path.read_text())
+                    for path in SOURCE.rglob("CMakeLists.txt") if "build" not in path.parts[len(SOURCE.parts)])
+        self.assertTrue(found, words)
+
+    def check_ctest(self, words):
+        if "--preset" in words:
+            self.assertIn(f'"{words[words.index("--preset") + 1]}"', (SOURCE / "CMakePresets.json").read_text())
+
+    def test_each_exists(self):
+        for page in self.PAGES:
+            found = list(self.commands(page))
+            self.assertTrue(found, page)
+            for words in found:
+                with self.subTest(page, command=" ".join(words)):
+                    getattr(self, f"check_{words[0]}")(words)
+
+    def test_no_page_is_left_out(self):
+        with_commands = {str(path) for path in documents() if path.parts[0] == "docs" and path.parent.name == "docs" and any(self.commands(path))}
+        self.assertEqual(with_commands - set(self.PAGES), {"docs/testing-with-rrdma.md"})
+
+
 class Mpi(unittest.TestCase):
     PROGRAM = """
 #include <mpi.h>
