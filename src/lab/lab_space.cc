@@ -20,6 +20,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -323,10 +324,14 @@ Result<LabState, LabProblem> join_lab() {
     if (!(i == 0 ? is_own_user_namespace(spaces[i]) : belongs_to(spaces[i], inode_of(spaces[0]))))
       return Failure{LabProblem{formatted("process {} is no lab of this user's", first), ""}};
   }
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::current_path(error);
   for (std::size_t i = 0; i < std::size(kinds); ++i) {
     if (::setns(spaces[i].get(), kinds[i].second) != 0)
       return problem(formatted("its {} namespace", kinds[i].first));
   }
+  // To enter a mount namespace is to stand in its root.
+  std::filesystem::current_path(folder, error);
   set_surroundings();
   return read_state();
 }
