@@ -59,6 +59,33 @@ TEST_F(Memory, LargePiecesLieInHugePages) {
   EXPECT_FALSE(wants_huge_pages(pool.take(64_KiB).value_or_throw().data()));
 }
 
+TEST_F(Memory, WrappedMemoryIsNotCopied) {
+  constexpr std::size_t kSize = 100000;
+  Pair pair = connect();
+  auto owner = std::make_shared<const std::vector<std::byte>>(kSize, std::byte{7});
+  const std::size_t in_use = context_.pool().in_use();
+  const auto wrap = [&](std::size_t size) {
+    return context_.pool()
+        .wrap(std::span(*owner).first(size), std::const_pointer_cast<std::vector<std::byte>>(owner))
+        .value_or_throw();
+  };
+  Buffer wrapped = wrap(kSize);
+  EXPECT_EQ(wrapped.data(), owner->data());
+  EXPECT_TRUE(Pool::wrapped(wrapped));
+  EXPECT_EQ(context_.pool().in_use(), in_use);
+  EXPECT_EQ(owner.use_count(), 2);
+  const RemoteSpan<const std::byte> there(wrapped.remote().address(), wrapped.remote().key(), kSize);
+  auto read = run(as_task(pair.server.read(there, take(kSize), kPatience)));
+  ASSERT_TRUE(read.ok());
+  EXPECT_TRUE(std::equal(owner->begin(), owner->end(), read->bytes().begin()));
+  // There is no room for a header before it, and it may be read-only.
+  wrapped = wrap(100);
+  EXPECT_EQ(run(as_task(pair.client.send(std::move(wrapped), kPatience))).error().code(), Code::kInvalid);
+  EXPECT_EQ(owner.use_count(), 1);
+  EXPECT_EQ(context_.pool().wrap({}, nullptr).error().code(), Code::kInvalid);
+  EXPECT_FALSE(Pool::wrapped(take(1)));
+}
+
 TEST_F(Memory, AnExhaustedPoolSaysSo) {
   Pool pool = Pool::create(context_, {.limit = 10000}).value_or_throw();
   Buffer a = pool.take(4096).value_or_throw();
