@@ -79,7 +79,8 @@ std::string_view remedy_here(Cause cause) {
       return "Compare length and operation with the peer's receives, qp_access_flags and max_dest_rd_atomic; "
              "`rrdma explain` there names the cause.";
     case Cause::kPeerSaidAccessError:
-      return "Compare remote_addr, rkey and length with the peer's ibv_mr and its rights; `rrdma explain` "
+      return "Compare remote_addr, rkey and length with the peer's ibv_mr and its access rights; `rrdma "
+             "explain` "
              "there "
              "names the cause.";
     case Cause::kPeerSaidOperationalError:

@@ -84,25 +84,24 @@ std::string milliseconds_text(std::uint32_t us) {
 
 std::string_view why_text(std::uint8_t why) {
   switch (static_cast<Attempt::Why>(why)) {
-    case Attempt::Why::kSilence: return "after silence";
+    case Attempt::Why::kSilence: return "after a timeout";
     case Attempt::Why::kSequenceNak: return "after a sequence NAK";
     case Attempt::Why::kNotReady: return "after an RNR NAK";
   }
   return "";
 }
 
-// "PSN 77 was tried again 3 times (after silence), 67, 134, 201 ms after the first, and given up at 268 ms"
+// "PSN 77 was retransmitted 3 times (after a timeout), at 67, 134, 201 ms, and given up at 268 ms"
 std::string attempts_text(const ExplainFacts& facts) {
   if (facts.attempts == 0) return "";
   const std::uint32_t kept = std::min<std::uint32_t>(facts.attempts, ExplainFacts::kAttempts);
   std::string times;
   for (std::uint32_t i = 0; i < kept; ++i)
     times += (i == 0 ? "" : ", ") + milliseconds_text(facts.attempt_us[i]);
-  return formatted(
-      "; PSN {} was tried again {} {} ({}), {}{} ms after it was first waited for, and given up at {} ms",
-      facts.psn, facts.attempts, facts.attempts == 1 ? "time" : "times",
-      why_text(facts.attempt_why[kept - 1]), facts.attempts > kept ? "…, " : "", times,
-      milliseconds_text(facts.failed_us));
+  return formatted("; PSN {} was retransmitted {} {} ({}), at {}{} ms, and given up at {} ms", facts.psn,
+                   facts.attempts, facts.attempts == 1 ? "time" : "times",
+                   why_text(facts.attempt_why[kept - 1]), facts.attempts > kept ? "…, " : "", times,
+                   milliseconds_text(facts.failed_us));
 }
 
 // The deciding AETH: "the answer to PSN 77 was NAK code 2 (remote access error)".
@@ -167,10 +166,7 @@ std::string report_text(const ExplainFacts& facts) {
   const std::string from = wire::to_text(facts.reporter);
   switch (facts.report) {
     case ExplainFacts::kHopsExceeded:
-      return formatted(
-          "; {} dropped our packets because their TTL ran out (ICMP time exceeded): look for a routing "
-          "loop, and at net.ipv4.ip_default_ttl or a route's hoplimit",
-          from);
+      return formatted("; {} dropped our packets because their TTL ran out (ICMP time exceeded)", from);
     case ExplainFacts::kPortClosed:
       return formatted("; {} answered that nothing receives at its UDP port 4791 (ICMP port unreachable)",
                        from);
@@ -181,9 +177,25 @@ std::string report_text(const ExplainFacts& facts) {
     case ExplainFacts::kTooLong:
       return formatted(
           "; {} dropped packets that are too long: its next link carries {} bytes (ICMP fragmentation "
-          "needed); use a smaller path_mtu",
+          "needed)",
           from, facts.reported_mtu);
     default: return "";
+  }
+}
+
+// If the network or the peer's host has told the reason, nothing else needs to be checked.
+std::string_view remedy_text(const ExplainFacts& facts) {
+  const auto cause = static_cast<objects::Cause>(facts.cause);
+  if (cause != objects::Cause::kPeerSilent) return objects::remedy(cause);
+  if (facts.peer_fate != ExplainFacts::kUnknownFate) return objects::remedy(objects::Cause::kPeerGone);
+  switch (facts.report) {
+    case ExplainFacts::kHopsExceeded:
+      return "Look for a routing loop, and at net.ipv4.ip_default_ttl or the hoplimit of the route.";
+    case ExplainFacts::kPortClosed: return "Check that a RoCE v2 device is active there.";
+    case ExplainFacts::kUnreachable: return "Check the route to the peer.";
+    case ExplainFacts::kForbidden: return "Allow UDP port 4791 in both directions.";
+    case ExplainFacts::kTooLong: return "Use a smaller path_mtu, or raise the MTU of that link.";
+    default: return objects::remedy(cause);
   }
 }
 
@@ -271,7 +283,7 @@ std::string failure_sentence(const ExplainFacts& facts) {
   return formatted("{} {}: {}{}{}{}{}{}{}{}{}. {}{}", request_text(facts), verdict, objects::describe(cause),
                    limits_text(facts), fate_text(facts), report_text(facts), memory_text(facts),
                    answer_text(facts), attempts_text(facts), place_text(facts), progress_text(facts),
-                   injected_text(cause, facts.lost), objects::remedy(cause));
+                   injected_text(cause, facts.lost), remedy_text(facts));
 }
 
 std::optional<FailureLog::Note> FailureLog::handle_failed(const transport::QueuePair& qp,

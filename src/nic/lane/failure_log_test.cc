@@ -41,8 +41,9 @@ TEST(FailureSentence, ANakWithItsCode) {
       "RDMA WRITE of 65536 bytes (wr_id 5) from QP 0x030001 to QP 0x040002 at 10.9.0.2 failed with status "
       "10 (remote access error): the peer answered NAK: remote access error; the answer to PSN 77 was NAK "
       "code 2; remote address 0x7f0000001000, rkey 0x00001234; 4096 bytes of it had arrived. Compare "
-      "remote_addr, rkey and length with the peer's ibv_mr and its rights; `rrdma explain` there names the "
-      "cause.");
+      "remote_addr, rkey and length with the peer's ibv_mr and its access rights; `rrdma explain` there "
+      "names "
+      "the cause.");
 }
 
 TEST(FailureSentence, RetriesWithTheirTimes) {
@@ -52,11 +53,9 @@ TEST(FailureSentence, RetriesWithTheirTimes) {
   facts.attempt_us[1] = 67'100;
   facts.attempt_us[2] = 134'200;
   facts.failed_us = 201'300;
-  EXPECT_NE(
-      failure_sentence(facts).find(
-          "; PSN 77 was tried again 3 times (after silence), 4.20, 67, 134 ms after it was first waited for, "
-          "and given up at 201 ms;"),
-      std::string::npos)
+  EXPECT_NE(failure_sentence(facts).find("; PSN 77 was retransmitted 3 times (after a timeout), at 4.20, 67, "
+                                         "134 ms, and given up at 201 ms;"),
+            std::string::npos)
       << failure_sentence(facts);
 }
 
@@ -78,6 +77,20 @@ TEST(FailureSentence, AnswersOfTheNetwork) {
   EXPECT_NE(failure_sentence(facts).find(
                 "; 10.9.1.1 dropped our packets because their TTL ran out (ICMP time exceeded)"),
             std::string::npos)
+      << failure_sentence(facts);
+}
+
+TEST(FailureSentence, AKnownReasonNeedsNoOtherRemedy) {
+  constexpr std::string_view kGuess = "Check that the peer runs";
+  ExplainFacts facts = write_that_met(objects::Status::kRetryExceeded, objects::Cause::kPeerSilent);
+  EXPECT_NE(failure_sentence(facts).find(kGuess), std::string::npos) << failure_sentence(facts);
+  facts.report = ExplainFacts::kHopsExceeded;
+  EXPECT_EQ(failure_sentence(facts).find(kGuess), std::string::npos) << failure_sentence(facts);
+  EXPECT_NE(failure_sentence(facts).find("Look for a routing loop"), std::string::npos)
+      << failure_sentence(facts);
+  facts.peer_fate = ExplainFacts::kKilled;
+  facts.peer_pid = 12;
+  EXPECT_TRUE(failure_sentence(facts).ends_with(". Look at why the peer's process has ended."))
       << failure_sentence(facts);
 }
 

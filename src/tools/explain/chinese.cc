@@ -145,18 +145,14 @@ std::string report(const ExplainFacts& facts) {
   const std::string from = wire::to_text(facts.reporter);
   switch (facts.report) {
     case ExplainFacts::kHopsExceeded:
-      return formatted(
-          "；{} 丢弃了我们的报文，因为其 TTL 已耗尽（ICMP 超时）：请查找路由环路，并检查 "
-          "net.ipv4.ip_default_ttl 或路由的 hoplimit",
-          from);
+      return formatted("；{} 丢弃了我们的报文，因为其 TTL 已耗尽（ICMP 超时）", from);
     case ExplainFacts::kPortClosed:
       return formatted("；{} 回答其 UDP 端口 4791 无人接收（ICMP 端口不可达）", from);
     case ExplainFacts::kUnreachable: return formatted("；{} 回答对端不可达（ICMP 目的不可达）", from);
     case ExplainFacts::kForbidden: return formatted("；{} 的防火墙拒绝我们的报文（ICMP 管理性禁止）", from);
     case ExplainFacts::kTooLong:
-      return formatted(
-          "；{} 丢弃了过长的报文：其下一段链路的 MTU 为 {} 字节（ICMP 需要分片）；请用更小的 path_mtu", from,
-          facts.reported_mtu);
+      return formatted("；{} 丢弃了过长的报文：其下一段链路的 MTU 为 {} 字节（ICMP 需要分片）", from,
+                       facts.reported_mtu);
     default: return "";
   }
 }
@@ -179,7 +175,7 @@ std::string memory(const ExplainFacts& facts) {
     case Cause::kRemoteOutOfBounds: {
       const std::string range = formatted("；字节 [{:+}, {:+}) ", from, to);
       return from < 0 ? range + formatted("从 {}之前 {} 字节处开始", region(facts), -from)
-                      : range + formatted("超出 {}的末尾 {} 字节", region(facts),
+                      : range + formatted("越过 {}的末尾，超出 {} 字节", region(facts),
                                           static_cast<std::uint64_t>(to) - facts.region_length);
     }
     case Cause::kLocalKeyUnknown:
@@ -220,12 +216,12 @@ std::string milliseconds(std::uint32_t us) {
 std::string attempts(const ExplainFacts& facts) {
   if (facts.attempts == 0) return "";
   const std::uint32_t kept = std::min<std::uint32_t>(facts.attempts, ExplainFacts::kAttempts);
-  constexpr std::string_view kWhy[] = {"无应答", "序号 NAK", "RNR NAK"};
+  constexpr std::string_view kWhy[] = {"超时", " 序号 NAK ", " RNR NAK "};
   std::string times;
   for (std::uint32_t i = 0; i < kept; ++i) times += (i == 0 ? "" : "、") + milliseconds(facts.attempt_us[i]);
   const std::uint8_t why = facts.attempt_why[kept - 1];
-  return formatted("；PSN {} 重试了 {} 次（{}），分别在开始等待后 {}{} 毫秒，于 {} 毫秒放弃", facts.psn,
-                   facts.attempts, why < std::size(kWhy) ? kWhy[why] : "", facts.attempts > kept ? "…、" : "",
+  return formatted("；PSN {} 因{}重传了 {} 次，分别在第 {}{} 毫秒，于第 {} 毫秒放弃", facts.psn,
+                   why < std::size(kWhy) ? kWhy[why] : "", facts.attempts, facts.attempts > kept ? "…、" : "",
                    times, milliseconds(facts.failed_us));
 }
 

@@ -238,11 +238,13 @@ constexpr SentencePair kPairs[] = {
     {"the datagram was sent to an address that the port no longer has.", "数据报发往的地址已不属于该端口。"},
     {"no file descriptor is to be had: raise `ulimit -n`.", "没有可用的文件描述符：请提高 `ulimit -n`。"},
     {"CQs still use the channel; destroy them first.", "仍有 CQ 使用该通道；请先销毁它们。"},
-    {"a completion queue of {} entries overflowed and takes no more completions: that many were not polled. "
-     "Its QPs hold up to {} requests. Poll completions before you post more, or create the queue with more "
-     "entries.",
-     "{} 项的完成队列溢出，不再接收完成项：有这么多完成项没有被轮询取走。它的 QP 最多容纳 {} 个请求。请先轮询"
-     "完成项再投递请求，或以更多的项创建该队列。"},
+    {"a completion queue of {} entries overflowed and takes no more completions: {} were waiting to be "
+     "polled "
+     "when the next one came. Its QPs hold up to {} requests. Poll completions before you post more, or "
+     "create "
+     "the queue with more entries.",
+     "{} 项的完成队列溢出，不再接收完成项：新的完成项到来时，已有 {} 个尚未被轮询取走。它的 QP 最多容纳 {} 个"
+     "请求。请先轮询完成项再投递请求，或以更多的项创建该队列。"},
     {"cqe is {}, but must be between 1 and max_cqe of ibv_query_device ({}).",
      "cqe 为 {}，但必须在 1 与 ibv_query_device 的 max_cqe（{}）之间。"},
     {"comp_vector is {}, but must be between 0 and {} (num_comp_vectors of the context is {}).",

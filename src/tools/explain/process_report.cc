@@ -3,9 +3,11 @@
 #include <array>
 #include <cstdlib>
 #include <ctime>
+#include <span>
 
 #include "base/format.h"
 #include "host/explain_end.h"
+#include "objects/cause.h"
 #include "tools/explain/chinese.h"
 #include "tools/explain/source_line.h"
 #include "tools/terminal.h"
@@ -24,10 +26,43 @@ std::string time_text(std::int64_t wall_ns) {
   return formatted("{}.{:03}", std::string_view(text, length), wall_ns / 1'000'000 % 1000);
 }
 
+bool is_silence(const ExplainFacts& facts) {
+  return facts.kind == ExplainFacts::kSend &&
+         facts.cause == static_cast<std::uint8_t>(objects::Cause::kPeerSilent);
+}
+
 const Topic* topic_of(const ExplainFacts& facts) {
   if (facts.kind == ExplainFacts::kRejected) return find_topic(TopicKind::kReject, facts.reason);
+  if (is_silence(facts) && facts.peer_fate != ExplainFacts::kUnknownFate)
+    return find_topic(TopicKind::kCause, static_cast<std::uint32_t>(objects::Cause::kPeerGone));
   const Topic* cause = find_topic(TopicKind::kCause, facts.cause);
   return cause != nullptr && facts.cause != 0 ? cause : find_topic(TopicKind::kCompletion, facts.status);
+}
+
+// Checks for a reason that the network has told.
+std::span<const Phrase> checks_of_report(std::uint8_t report) {
+  static constexpr Phrase kHops[] = {
+      {"`traceroute -n ADDRESS`: does a router appear twice?",
+       "运行 `traceroute -n 地址`：是否有路由器重复出现？"},
+      {"`ip route get ADDRESS` and `sysctl net.ipv4.ip_default_ttl`: is the hop limit large enough?",
+       "运行 `ip route get 地址` 和 `sysctl net.ipv4.ip_default_ttl`：跳数限制是否足够？"}};
+  static constexpr Phrase kPort[] = {{"`rrdma stat` on the peer's host: is its process listed?",
+                                      "在对端主机上运行 `rrdma stat`：是否列出其进程？"}};
+  static constexpr Phrase kRoute[] = {{"`ip route get ADDRESS` here and on the routers: is there a route?",
+                                       "在本机和路由器上运行 `ip route get 地址`：是否有路由？"}};
+  static constexpr Phrase kFirewall[] = {
+      {"The firewall on the way, or the security group of the cloud: UDP port 4791, in both directions.",
+       "检查途中的防火墙或云平台的安全组：应双向放行 UDP 端口 4791。"}};
+  static constexpr Phrase kMtu[] = {{"`ping -M do -s SIZE ADDRESS`: which size passes?",
+                                     "运行 `ping -M do -s 大小 地址`：多大的报文可以通过？"}};
+  switch (report) {
+    case ExplainFacts::kHopsExceeded: return kHops;
+    case ExplainFacts::kPortClosed: return kPort;
+    case ExplainFacts::kUnreachable: return kRoute;
+    case ExplainFacts::kForbidden: return kFirewall;
+    case ExplainFacts::kTooLong: return kMtu;
+    default: return {};
+  }
 }
 
 // "again 41 times, the last at 12:00:00.000; 63 sends and 1 receive were flushed behind it"
@@ -74,13 +109,22 @@ std::string other_side_text(const host::Explained& said, std::span<const host::E
                  style.columns, "    ", "    ");
 }
 
+// Without the advice to ask the other end, which has answered.
+std::string without_advice_to_ask(std::string text) {
+  const std::size_t at = text.find("`rrdma explain` there names the cause");
+  if (at != std::string::npos && at >= 2) text.replace(at - 2, text.find('.', at) - at + 2, "");
+  return text;
+}
+
 std::string sentence_text(const host::Explained& said, std::span<const host::ExplainedProcess> all,
                           const Style& style) {
   const wire::Palette& palette = style.palette;
   const std::string_view colour = said.severity == host::Severity::kError ? palette.bad : std::string_view();
   const bool chinese = style.language == Language::kChinese;
+  const bool answered = find_other_side(said, all).said != nullptr;
+  const std::string told = text_in(said, style.language);
   std::string text = wrapped(formatted("{}{}{}", call_in(said.call, style.language), chinese ? "：" : ": ",
-                                       text_in(said, style.language)),
+                                       answered ? without_advice_to_ask(told) : told),
                              style.columns,
                              formatted("  {} {}{:5}{} ", time_text(said.first_ns), colour,
                                        severity_in(said.severity, style.language), palette.reset),
@@ -91,8 +135,7 @@ std::string sentence_text(const host::Explained& said, std::span<const host::Exp
     text += wrapped(line, style.columns, "    ", "    ");
   text += other_side_text(said, all, style);
   auto remedies = remedies_of(said.facts, style.language);
-  // The other end has said it.
-  if (find_other_side(said, all).said != nullptr)
+  if (answered)  // by the other end
     std::erase_if(remedies, [](std::string_view line) { return line.find("--pid PID") != line.npos; });
   if (remedies.empty()) return text;
   text += formatted("    {}{}{}\n", palette.faint,
@@ -107,7 +150,11 @@ std::vector<std::string_view> remedies_of(const ExplainFacts& facts, Language la
   std::vector<std::string_view> lines;
   const Topic* topic = facts.kind == ExplainFacts::kNone ? nullptr : topic_of(facts);
   if (topic == nullptr) return lines;
-  for (const Phrase& line : topic->checks) {
+  std::span<const Phrase> checks = topic->checks;
+  if (is_silence(facts) && facts.report != ExplainFacts::kNoReport &&
+      facts.peer_fate == ExplainFacts::kUnknownFate)
+    checks = checks_of_report(facts.report);
+  for (const Phrase& line : checks) {
     if (!line.empty()) lines.push_back(line.in(language));
   }
   return lines;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -73,6 +74,17 @@ std::string_view next_line(std::string_view& text) {
   return line;
 }
 
+// "End::connect" for "(anonymous namespace)::End::connect(Tuning const&) const".
+std::string short_name(std::string_view function) {
+  constexpr std::string_view kAnonymous = "(anonymous namespace)::", kOperator = "operator()";
+  std::string name(function);
+  for (std::size_t at = name.find(kAnonymous); at != std::string::npos; at = name.find(kAnonymous))
+    name.erase(at, kAnonymous.size());
+  const std::size_t call = name.find(kOperator);
+  name.resize(std::min(name.size(), name.find('(', call == std::string::npos ? 0 : call + kOperator.size())));
+  return name;
+}
+
 // addr2line prints two lines for a function, the innermost first: its name and its place. Takes the first of
 // the program's own, or at least the name of the function.
 void take_own_line(std::string_view output, SourceLine& found) {
@@ -83,7 +95,8 @@ void take_own_line(std::string_view output, SourceLine& found) {
     const bool is_line =
         !line.empty() && !line.starts_with("??") && !line.ends_with(":?") && !line.ends_with(":0");
     if (is_rdma_function(function) || is_rdma_header(line)) continue;
-    if (function != "??" && (is_line || found.function.empty())) found.function = printable(function);
+    if (function != "??" && (is_line || found.function.empty()))
+      found.function = printable(short_name(function));
     if (!is_line) continue;
     found.line = printable(line);
     return;

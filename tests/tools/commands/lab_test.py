@@ -123,6 +123,8 @@ kill $server $client 2>/dev/null || true
         gateway = re.search(r"gateway (\S+)", said)[1]
         self.assertIn(f"{gateway} dropped our packets because their TTL ran out (ICMP time exceeded)", said)
         self.assertIn("TTL已耗尽", said)
+        self.assertIn("Look for a routing loop, and at net.ipv4.ip_default_ttl or the hoplimit of the route. ", said)
+        self.assertNotIn("Compare destination QPN", said, "the reason is known")
 
     def test_down(self):
         process = start("lab", "star")

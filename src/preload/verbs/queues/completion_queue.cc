@@ -86,10 +86,10 @@ void Cq::on_overflow(objects::CompletionQueue& full) {
   host::explain(
       host::Severity::kError, "ibv_poll_cq",
       formatted(
-          "a completion queue of {} entries overflowed and takes no more completions: that many were "
-          "not polled. Its QPs hold up to {} requests. Poll completions before you post more, or create "
-          "the queue with more entries.",
-          full.capacity(), requests_max.load(std::memory_order_relaxed)));
+          "a completion queue of {} entries overflowed and takes no more completions: {} were waiting to be "
+          "polled when the next one came. Its QPs hold up to {} requests. Poll completions before you post "
+          "more, or create the queue with more entries.",
+          full.capacity(), full.capacity(), requests_max.load(std::memory_order_relaxed)));
   ibv_async_event event{};
   event.element.cq = abi();
   event.event_type = IBV_EVENT_CQ_ERR;
