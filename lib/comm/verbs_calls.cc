@@ -6,6 +6,8 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include "rrdma/comm/device.h"
+
 // Macros of verbs.h that select between the next two functions.
 #undef ibv_query_port
 #undef ibv_reg_mr
@@ -81,6 +83,7 @@ struct Calls {
 #define RRDMA_COMM_FIELD(result, name, parameters, arguments) result(*name) parameters = nullptr;
   RRDMA_COMM_CALLS(RRDMA_COMM_FIELD)
 #undef RRDMA_COMM_FIELD
+  void (*rrdma_name_method)(const char* path) = nullptr;  // only RRDMA has it
 };
 constinit Calls calls;
 
@@ -94,8 +97,13 @@ bool take_calls(FindCall find, void* how) {
   all &= found.name != nullptr;
   RRDMA_COMM_CALLS(RRDMA_COMM_FIND)
 #undef RRDMA_COMM_FIND
+  found.rrdma_name_method = reinterpret_cast<void (*)(const char*)>(find(how, "rrdma_name_method"));
   if (all) calls = found;
   return all;
+}
+
+void name_method(const char* path) {
+  if (calls.rrdma_name_method != nullptr) calls.rrdma_name_method(path);
 }
 
 }  // namespace detail

@@ -5,7 +5,8 @@ namespace rrdma::comm {
 inline namespace v0 {
 namespace detail {
 
-// Finds each function with `find(name)`. Returns false and changes nothing if one is missing.
+// Finds each function with `find(name)`, and the one of RRDMA if it is there. Returns false and changes
+// nothing if one is missing.
 using FindCall = void* (*)(void* how, const char* name);
 bool take_calls(FindCall find, void* how);
 

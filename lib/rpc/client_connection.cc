@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/rpc/method_names.h"
+
 namespace rrdma::rpc {
 inline namespace v0 {
 namespace detail {
@@ -170,6 +172,7 @@ ClientCall* ClientConnection::begin(Request& request, Status& status) {
     return nullptr;
   }
   frame.call = call->id;
+  name_for_captures(request.method_);
   frame.method = request.method_.id;
   frame.schema = request.method_.schema;
   frame.metadata = std::as_bytes(std::span<const char>(request.metadata_.data(), request.metadata_.size()));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "lib/rpc/method_names.h"
 #include "lib/rpc/proof.h"
 #include "lib/rpc/server_connection.h"
 #include "lib/rpc/worker.h"
@@ -52,6 +53,7 @@ void ServerState::keep(Handler handler, bool built_in) {
   kept.name = kept.method.name;
   kept.method.service = kept.service;
   kept.method.name = kept.name;
+  name_for_captures(kept.method);
   std::unique_ptr<Served>& place = methods_[kept.method.id];
   last_found_ = nullptr;
   // Calls of the replaced method may still run.

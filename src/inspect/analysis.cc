@@ -297,6 +297,7 @@ Analysis analyse(std::span<const CaptureInput> inputs, std::uint64_t packets_max
   analysis.files = std::move(sightings.files);
   analysis.events = std::move(sightings.events);
   analysis.explanations = std::move(sightings.explanations);
+  analysis.methods = std::move(sightings.methods);
   name_owners(analysis, sightings);
   follow_exchanges(analysis, spans);
   group_handshakes(analysis, notes);

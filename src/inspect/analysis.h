@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -131,15 +132,16 @@ struct Analysis {
   std::map<std::uint32_t, std::string> remarks;
   std::vector<CaptureEvent> events;  // by time, since 1970
   std::vector<CaptureExplanation> explanations;
-  std::vector<Repair> repairs;  // by lost packet
+  std::set<std::string> methods;  // paths of rpc methods that the captures name
+  std::vector<Repair> repairs;    // by lost packet
   std::vector<RpcCall> rpc_calls;
   std::vector<CaptureFileNote> files;
   bool truncated = false;
 };
 
 [[nodiscard]] Analysis analyse(std::span<const CaptureInput> inputs, std::uint64_t packets_max);
-// Adds the calls of rrdma::rpc. `methods`: paths of methods, to show in place of their numbers.
-void find_rpc_calls(Analysis& analysis, const std::vector<std::string>& methods);
+// Adds the calls of rrdma::rpc. `methods`: further paths of methods, to show in place of their numbers.
+void find_rpc_calls(Analysis& analysis, std::vector<std::string> methods);
 
 // The steps of the analysis, in this order. Implemented in handshakes.cc, exchange.cc and causes/repairs.cc.
 void group_handshakes(Analysis& analysis, std::span<const CmNote> notes);

@@ -24,8 +24,9 @@ bool begins_send(std::uint8_t opcode) {
 
 }  // namespace
 
-void find_rpc_calls(Analysis& analysis, const std::vector<std::string>& methods) {
+void find_rpc_calls(Analysis& analysis, std::vector<std::string> methods) {
   const PacketColumns& columns = analysis.columns;
+  methods.insert(methods.end(), analysis.methods.begin(), analysis.methods.end());
   RpcFrames frames(false, methods);
   for (std::uint32_t i = 0; i < columns.size(); ++i) {
     if (columns.cm_message[i] != 0) frames.learn(dissected(analysis.where[i]));

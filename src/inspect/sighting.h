@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <tuple>
@@ -90,6 +91,7 @@ struct Sightings {
   std::map<std::uint32_t, std::string> remarks;
   std::vector<CaptureEvent> events;  // by time
   std::vector<CaptureExplanation> explanations;
+  std::set<std::string> methods;  // paths of rpc methods that the captures name
   std::map<std::pair<wire::Gid, std::uint32_t>, std::string>
       owners;  // address and queue pair: "rping, process 12"
   std::vector<CaptureFileNote> files;

@@ -144,7 +144,11 @@ void sort_by_time(Sightings& sightings) {
 
 void take_events(wire::PcapReader& reader, std::uint16_t index, Sightings& into) {
   for (const wire::CaptureNote& note : reader.take_notes()) {
-    if (into.events.size() == kEventsMax) return;
+    if (const std::string_view method = wire::method_named_in(note); !method.empty()) {
+      if (into.methods.size() < kEventsMax) into.methods.emplace(method);
+      continue;
+    }
+    if (into.events.size() == kEventsMax) continue;
     if (auto explanation = explanation_in(note)) {
       if (into.explanations.size() < kEventsMax) into.explanations.push_back(std::move(*explanation));
       continue;

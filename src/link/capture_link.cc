@@ -45,6 +45,7 @@ CaptureLink::CaptureLink(Link& inner, CaptureSink& sink, const CaptureConfig& co
       write_through_(config.write_through),
       owner_(config.owner),
       clock_(config.clock),
+      methods_(config.methods),
       writer_([this](Octets block) { sink_.append(block); }, config.application),
       interface_(writer_.add_interface(
           wire::LinkType::kEthernet, config.interface_name,
@@ -199,6 +200,7 @@ void CaptureLink::write(Octets packet, Instant when, wire::PacketDirection direc
   if (first_for != 0 && comment.empty())
     comment = formatted("{}{:06x} belongs to {}", wire::kOwnerComment, first_for, owner_);
   if (staged && comment.empty()) comment = wire::kDeviceMemoryComment;
+  if (methods_ != nullptr) write_methods(when);
   writer_.write({.interface = interface_,
                  .time_ns = static_cast<std::uint64_t>(when.ns + epoch_offset_ns_),
                  .pieces = std::span(&packet, 1),
@@ -207,6 +209,12 @@ void CaptureLink::write(Octets packet, Instant when, wire::PacketDirection direc
   if (!dirty_) last_write_out_ = when;
   dirty_ = true;
   ++captured_;
+}
+
+void CaptureLink::write_methods(Instant when) {
+  const auto time_ns = static_cast<std::uint64_t>(when.ns + epoch_offset_ns_);
+  for (; const std::string* path = methods_->at(methods_written_); ++methods_written_)
+    writer_.write_note(time_ns, std::string(wire::kMethodNote) + *path, {});
 }
 
 void CaptureLink::note(Instant now, std::string_view text, std::string_view facts) {

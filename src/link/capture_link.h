@@ -12,7 +12,7 @@
 //
 // The first packet that arrives for a queue pair has a comment that names its program. Another comment names
 // the faults injected into a packet, "fault: drop (rule 2)". A dropped packet is recorded like the others, so
-// it leaves no gap. A sent packet whose payload came from the memory of a device says so.
+// it leaves no gap. A sent packet whose payload came from the memory of a device says so. Notes name methods.
 #pragma once
 
 #include <array>
@@ -23,6 +23,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/name_list.h"
 #include "base/octets.h"
 #include "link/capture_sink.h"
 #include "link/link.h"
@@ -38,7 +39,8 @@ struct CaptureConfig {
   std::uint32_t snap_octets = 0;     // of each packet; 0: all
   std::int64_t epoch_offset_ns = 0;  // added to an Instant to get the time since 1970
   bool write_through = false;
-  Instant (*clock)() = nullptr;  // null: all packets of a call have the time of that call
+  Instant (*clock)() = nullptr;       // null: all packets of a call have the time of that call
+  const NameList* methods = nullptr;  // of rrdma::rpc, that the program serves or calls; may grow
 };
 
 class CaptureLink final : public Link, private Receiver {
@@ -108,6 +110,7 @@ class CaptureLink final : public Link, private Receiver {
   void write(Octets packet, Instant when, wire::PacketDirection direction, const Faults& faults,
              std::uint32_t first_for = 0, bool staged = false);
   void write_received();
+  void write_methods(Instant when);
   // The time of the next packet: never before that of the last one.
   Instant stamp();
   void write_pending(Instant now);
@@ -124,6 +127,8 @@ class CaptureLink final : public Link, private Receiver {
   const std::string owner_;
   std::unordered_set<std::uint32_t> named_;  // queue pairs
   Instant (*const clock_)();
+  const NameList* const methods_;
+  std::size_t methods_written_ = 0;
   wire::PcapngWriter writer_;
   std::uint32_t interface_ = 0;
   Receiver* receiver_ = nullptr;  // during poll()

@@ -291,6 +291,31 @@ TEST(CaptureLink, WhatIsNoPacketStandsBetweenThem) {
   EXPECT_EQ(notes[0].time_ns, 1'700'000'000'000'005'000u);
 }
 
+TEST(CaptureLink, MethodsAreNamedBeforeTheNextPacket) {
+  static NameList methods;
+  methods.add("store.Store/Get");
+  RecordingLink inner;
+  MemorySink sink;
+  CaptureLink link(inner, sink, {.methods = &methods});
+  const objects::Path path = path_of(true);
+  ASSERT_TRUE(test::send(link, path, {.psn = 1}, nullptr));
+  link.flush({5'000});
+  methods.add("store.Store/Put");
+  ASSERT_TRUE(test::send(link, path, {.psn = 2}, nullptr));
+  ASSERT_TRUE(test::send(link, path, {.psn = 3}, nullptr));
+  link.flush({9'000});
+  auto reader = wire::PcapReader::open(sink.file);
+  ASSERT_TRUE(reader.ok());
+  for (const std::string_view name : {"store.Store/Get", "store.Store/Put"}) {
+    ASSERT_TRUE(*reader->next());
+    const auto notes = reader->take_notes();
+    ASSERT_EQ(notes.size(), 1u);
+    EXPECT_EQ(wire::method_named_in(notes[0]), name);
+  }
+  ASSERT_TRUE(*reader->next());
+  EXPECT_TRUE(reader->take_notes().empty());
+}
+
 TEST(CaptureLink, WhatIsCorruptedOnPurposeSaysSo) {
   RecordingLink inner;
   MemorySink sink;

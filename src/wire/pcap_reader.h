@@ -65,6 +65,11 @@ struct CaptureNote {
   std::string_view facts;  // empty: none
 };
 
+// The rpc method that the note names (kMethodNote); empty if it names none.
+[[nodiscard]] inline std::string_view method_named_in(const CaptureNote& note) {
+  return note.text.starts_with(kMethodNote) ? note.text.substr(kMethodNote.size()) : std::string_view();
+}
+
 class PcapReader {
  public:
   enum class Format : std::uint8_t { kPcap, kPcapng };

@@ -28,6 +28,8 @@ inline constexpr std::string_view kJournalFacts = "RRDMA_FACTS";  // the numbers
 inline constexpr std::string_view kOwnerComment = "QP 0x";
 // Another one: a GPU held the payload.
 inline constexpr std::string_view kDeviceMemoryComment = "payload from device memory";
+// A note that names a method of rrdma::rpc, of which packets contain the hash: "rpc method store.Store/Get".
+inline constexpr std::string_view kMethodNote = "rpc method ";
 
 inline constexpr std::uint16_t kOptionEnd = 0;
 inline constexpr std::uint16_t kOptionComment = 1;

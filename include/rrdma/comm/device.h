@@ -35,5 +35,11 @@ struct RRDMA_COMM_API Device {
   static Result<Device> toward(const std::string& address);
 };
 
+namespace detail {
+// Tells RRDMA the path of an rpc method, which captures record: calls contain only its hash. Other devices
+// have no use for it. REQUIRES: a Context was created.
+RRDMA_COMM_API void name_method(const char* path);
+}  // namespace detail
+
 }  // namespace v0
 }  // namespace rrdma::comm

@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "base/raw_syscall.h"
+#include "host/calls/method_names.h"
 #include "host/clock.h"
 #include "host/explain.h"
 
@@ -127,6 +128,7 @@ void LaneLinks::attach(LinkIndex index, link::Link* link) {
     config.epoch_offset_ns = host::wall_offset_ns();
     config.write_through = true;
     config.clock = &host::now;
+    config.methods = &host::method_names();
     recorders_[index] = std::make_unique<link::CaptureLink>(*link, *capture_, config);
   }
   if (settings_.fault.any()) faults_[index] = std::make_unique<link::FaultLink>(*link, settings_.fault);

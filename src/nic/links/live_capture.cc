@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "host/calls/method_names.h"
 #include "host/clock.h"
 
 namespace rrdma::nic {
@@ -12,6 +13,7 @@ void LiveCapture::start(OwnedFd socket, const link::CaptureConfig& config) {
   config_ = config;
   config_.epoch_offset_ns = host::wall_offset_ns();
   config_.clock = &host::now;
+  config_.methods = &host::method_names();
 }
 
 std::unique_ptr<CaptureStream> LiveCapture::stop() {

@@ -168,6 +168,7 @@ Connections connections_of(Octets file, RpcFrames& rpc) {
   auto reader = wire::PcapReader::open(file);
   while (reader && !interrupted()) {
     auto next = reader->next();
+    for (const wire::CaptureNote& note : reader->take_notes()) rpc.learn(note);
     if (!next || !*next) break;
     const wire::Dissection packet = wire::dissect(**next);
     connections.learn(packet);
@@ -205,7 +206,8 @@ std::optional<wire::CaptureError> show_packets(wire::PcapReader& reader, const C
   while (!interrupted()) {
     auto next = reader.next();
     for (const wire::CaptureNote& note : reader.take_notes()) {
-      if (notes_wanted) output.write(note_form(note, since_first(note.time_ns), options, palette));
+      if (notes_wanted && wire::method_named_in(note).empty())
+        output.write(note_form(note, since_first(note.time_ns), options, palette));
     }
     if (!next) return next.error();
     if (!*next) return std::nullopt;

@@ -252,6 +252,11 @@ void RpcFrames::learn(const wire::Dissection& packet) {
   }
 }
 
+void RpcFrames::learn(const wire::CaptureNote& note) {
+  const std::string_view path = wire::method_named_in(note);
+  if (!path.empty() && methods_.size() < kMethodsMax) methods_.try_emplace(rpc::hash_of(path), path);
+}
+
 bool RpcFrames::begins_message(const wire::Dissection& packet) const {
   if (!packet.frame || !packet.transport || packet.mad) return false;
   const wire::Bth& bth = packet.transport->headers.bth;

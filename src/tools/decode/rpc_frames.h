@@ -15,17 +15,21 @@
 #include "dissection/packet_field.h"
 #include "lib/rpc/frame.h"
 #include "tools/decode/connections.h"
+#include "wire/pcap_reader.h"
 
 namespace rrdma::tools {
 
 class RpcFrames {
  public:
   // `everywhere`: assume a frame at the start of every SEND of a reliable connection, in case the capture
-  // lacks the handshake. `methods`: method paths to show by name; those of the built-in services are known.
+  // lacks the handshake. `methods`: method paths to show by name; those of the built-in services are known,
+  // and captures of RRDMA name the others.
   RpcFrames(bool everywhere, const std::vector<std::string>& methods);
 
   // Call this for every packet of the capture in order, before showing any.
   void learn(const wire::Dissection& packet);
+  // Likewise for every note: some name methods.
+  void learn(const wire::CaptureNote& note);
 
   // Whether a handshake of rrdma::rpc was seen.
   [[nodiscard]] bool any() const { return !ends_.empty(); }
@@ -47,7 +51,8 @@ class RpcFrames {
   void add_fields(wire::Field& root, const wire::Dissection& packet, Octets payload) const;
 
  private:
-  using End = std::pair<wire::Gid, std::uint32_t>;  // an address and a queue pair
+  using End = std::pair<wire::Gid, std::uint32_t>;     // an address and a queue pair
+  static constexpr std::size_t kMethodsMax = 100'000;  // of notes
 
   // Whether a message of rrdma::comm that may carry a frame begins in this packet.
   [[nodiscard]] bool begins_message(const wire::Dissection& packet) const;

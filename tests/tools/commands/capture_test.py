@@ -16,6 +16,7 @@ import surroundings
 from command import RRDMA, run, run_json
 from traffic import PingPong
 
+HELLO = os.path.join(sys.argv[2], "rpc", "hello")
 SLOWLY = ("--fault", "delay=1ms")  # for captures that need only a packet now and then
 
 
@@ -109,6 +110,33 @@ class Capture(unittest.TestCase):
         shown, _ = run("decode", self.file)
         self.assertRegex(shown, r"# explain: QP 0x[0-9a-f]{6}: ibv_post_\w+: .* failed with status \d+")
         self.assertIn("# explain:", run("decode", self.file, "errors")[0])
+
+    def hello(self, address, capture=()):
+        """One call of the example, without its server."""
+        done = subprocess.run([RRDMA, "run", *capture, "--", HELLO, "call", address, "world"], capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.stdout, "hello, world\n", done.stderr)
+
+    def test_rpc_methods_have_their_names(self):
+        """Packets contain only their hashes. The client names what it calls, the server what it serves, also to captures that begin later."""
+        if not os.path.exists(HELLO):
+            self.skipTest("the examples are not built")
+        server = subprocess.Popen([RRDMA, "run", "--", HELLO, "serve", "10.9.0.1:18626"], stdout=subprocess.PIPE, text=True)
+        try:
+            self.assertIn("listening", server.stdout.readline())
+            self.hello("10.9.0.1:18626", ("--pcap", self.file))
+            shown, _ = run("decode", self.file)
+            self.assertRegex(shown, r"rpc CALL 0x[0-9a-f]{8} Greeter/greet, 5 bytes")
+            self.assertNotIn("rpc method", shown, "the names are no lines of their own")
+            os.unlink(self.file)
+            recorder = subprocess.Popen([RRDMA, "capture", "--pid", str(server.pid), self.file], stderr=subprocess.PIPE, text=True)
+            self.assertIn("Capturing", recorder.stderr.readline())
+            self.hello("10.9.0.1:18626")
+            recorder.send_signal(signal.SIGINT)
+            recorder.communicate(timeout=20)
+            self.assertRegex(run("decode", "--rpc", self.file)[0], r"rpc CALL 0x[0-9a-f]{8} Greeter/greet, 5 bytes")
+        finally:
+            server.kill()
+            server.communicate()
 
     def test_tshark_reads_it(self):
         with PingPong(port=18611):
