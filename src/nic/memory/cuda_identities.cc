@@ -19,15 +19,20 @@ void CudaIdentities::add(std::uint32_t key, std::uint64_t address, std::uint64_t
   Registered region{address, octets, {}};
   const std::uint64_t end = address + octets;
   for (std::uint64_t at = address; at < end;) {
-    unsigned long long number = 0;
+    unsigned long long number = 0, last_number = 0;
     if (!find_number(at, number)) break;
     region.numbers.push_back(number);
-    ++numbers_[number];
+    Allocation& allocation = allocations_[number];
+    ++allocation.regions;
     CudaAddress first = 0;
     std::size_t length = 0;
     if (!cuda_.sharing || cuda_.cuMemGetAddressRange(&first, &length, at) != kCudaSuccess) break;
     if (first > at || first + length <= at) break;
     at = first + length;
+    if (find_number(at - 1, last_number) && last_number == number) {
+      allocation.first = first;
+      allocation.end = at;
+    }
   }
   regions_[key] = std::move(region);
 }
@@ -36,19 +41,24 @@ void CudaIdentities::remove(std::uint32_t key) {
   const auto found = regions_.find(key);
   if (found == regions_.end()) return;
   for (const unsigned long long number : found->second.numbers) {
-    const auto counted = numbers_.find(number);
-    if (--counted->second == 0) numbers_.erase(counted);
+    const auto counted = allocations_.find(number);
+    if (--counted->second.regions == 0) allocations_.erase(counted);
   }
   regions_.erase(found);
 }
 
-bool CudaIdentities::holds_byte(std::uint64_t address) const {
+const CudaIdentities::Allocation* CudaIdentities::find_allocation(std::uint64_t address) const {
   unsigned long long number = 0;
-  return find_number(address, number) && numbers_.contains(number);
+  if (!find_number(address, number)) return nullptr;
+  const auto found = allocations_.find(number);
+  return found != allocations_.end() ? &found->second : nullptr;
 }
 
 bool CudaIdentities::holds(std::uint64_t address, std::uint64_t octets) const {
-  return holds_byte(address) && (octets <= 1 || holds_byte(address + octets - 1));
+  const Allocation* const allocation = find_allocation(address);
+  if (allocation == nullptr) return false;
+  const bool within = address >= allocation->first && address + octets <= allocation->end;
+  return within || octets <= 1 || find_allocation(address + octets - 1) != nullptr;
 }
 
 std::vector<std::uint32_t> CudaIdentities::find_stale(std::uint64_t address, std::uint64_t octets) const {

@@ -1,6 +1,7 @@
 // CudaIdentities: the allocations that the registered regions of one device lie in. CUDA gives every
 // allocation a number that is never used again (CU_POINTER_ATTRIBUTE_BUFFER_ID). An address whose allocation
 // was freed may belong to another one soon after, and a region that still names it must not reach that one.
+// An allocation keeps its extent, so one question to the driver answers for all bytes of a copy.
 //
 // Threads: changes need the locks of all lanes, lookups the lock of one.
 #pragma once
@@ -25,6 +26,11 @@ class CudaIdentities {
   [[nodiscard]] std::vector<std::uint32_t> find_stale(std::uint64_t address, std::uint64_t octets) const;
 
  private:
+  struct Allocation {
+    std::uint64_t first = 0;
+    std::uint64_t end = 0;      // every byte before it has the number of the first
+    std::uint32_t regions = 0;  // that lie in it
+  };
   struct Registered {
     std::uint64_t first = 0;
     std::uint64_t octets = 0;
@@ -32,12 +38,13 @@ class CudaIdentities {
   };
   // False: it is not memory of the device.
   [[nodiscard]] bool find_number(std::uint64_t address, unsigned long long& number) const;
-  [[nodiscard]] bool holds_byte(std::uint64_t address) const;
+  // The registered allocation that the byte belongs to; null: none.
+  [[nodiscard]] const Allocation* find_allocation(std::uint64_t address) const;
 
   const CudaLibrary& cuda_;
   const int ordinal_;
   std::unordered_map<std::uint32_t, Registered> regions_;
-  std::unordered_map<unsigned long long, std::uint32_t> numbers_;  // how many regions lie in it
+  std::unordered_map<unsigned long long, Allocation> allocations_;  // by number
 };
 
 }  // namespace rrdma::nic
