@@ -8,7 +8,7 @@ class KernelLine final : public objects::CopyLine {
  public:
   explicit KernelLine(const Channel& channel) : channel_(channel) {}
 
-  void prepare(std::span<std::uint8_t>) override {}
+  void prepare(const std::shared_ptr<std::uint8_t[]>&, std::size_t) override {}
   [[nodiscard]] bool begin_read(std::uint8_t* near, std::uint64_t away, std::size_t octets) override {
     return channel_.load(away, {near, octets});
   }

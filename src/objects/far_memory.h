@@ -37,6 +37,7 @@ enum class FarCopy : std::uint8_t {
   kDone,    // all bytes have arrived, in a write the last word after all others
   kFailed,  // some memory cannot be reached (any more)
   kGoesOn,  // it takes long, as behind a kernel that occupies the device: ask resume()
+  kStale,   // nothing was copied; the mapping is of no use any more, as after a reset of the device
 };
 
 // The peer's side of one export. Threads: one at a time (the owner of the lane).
@@ -51,6 +52,8 @@ class FarMapping {
   [[nodiscard]] virtual FarCopy read(std::uint64_t at, std::span<const MutableSpan> to) = 0;
   // The copy that goes on. Does not wait.
   [[nodiscard]] virtual FarCopy resume() = 0;
+  // True after kStale: open the description again.
+  [[nodiscard]] virtual bool is_stale() const { return false; }
 };
 
 // Opens exports of other processes, for one lane. Threads: as FarMapping. As a listener it keeps up with the

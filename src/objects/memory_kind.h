@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string_view>
 
 #include "objects/atomic_call.h"
@@ -24,9 +23,9 @@ class CopyLine {
   using Mark = std::uint64_t;
 
   virtual ~CopyLine() = default;
-  // Tells the line the buffers that it will copy from and to, so that it can prepare them. They outlive the
-  // line.
-  virtual void prepare(std::span<std::uint8_t> buffers) = 0;
+  // Tells the line the buffers that it will copy from and to, so that it can prepare them. A line that takes
+  // long to undo this keeps the buffers until then.
+  virtual void prepare(const std::shared_ptr<std::uint8_t[]>& buffers, std::size_t octets) = 0;
   // Begin a copy. `near` must stay as it is until the copy has ended. False: the memory cannot be reached
   // (any more), and nothing was begun.
   [[nodiscard]] virtual bool begin_read(std::uint8_t* near, std::uint64_t away, std::size_t octets) = 0;
@@ -36,6 +35,8 @@ class CopyLine {
   [[nodiscard]] virtual Mark mark() = 0;
   // Waits until the copies before the mark have ended. False: one of them failed.
   [[nodiscard]] virtual bool wait(Mark mark) = 0;
+  // True: every copy fails from now on. The kind may open another line, for other memory.
+  [[nodiscard]] virtual bool is_broken() const { return false; }
 };
 
 class MemoryKind {

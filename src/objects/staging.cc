@@ -31,25 +31,40 @@ std::size_t distance(const std::uint8_t* from, const std::uint8_t* to) {
 
 Staging::~Staging() { settle_all(); }
 
-// A kind whose line cannot be opened stays without one: every access fails.
+// A kind whose line cannot be opened has none until another region is opened: every access fails.
 Staging::Side* Staging::side(std::uint8_t kind) {
   RRDMA_ASSERT(kind != 0);
   if (sides_.size() < kind) sides_.resize(kind);
   std::unique_ptr<Side>& place = sides_[kind - 1u];
   if (place == nullptr) {
     place = std::make_unique<Side>();
-    MemoryKind* found = table_.kind(kind);
-    RRDMA_ASSERT(found != nullptr);
-    place->line = found->open_line();
-    if (place->line == nullptr) return nullptr;
-    constexpr std::size_t kOctets = (kReadSlices + kWriteSlices) * kSliceOctets;
-    place->buffers = std::make_unique<std::uint8_t[]>(kOctets);
-    place->line->prepare({place->buffers.get(), kOctets});
-    std::uint8_t* next = place->buffers.get();
-    for (ReadSlice& slice : place->reads) slice.data = std::exchange(next, next + kSliceOctets);
-    for (WriteSlice& slice : place->writes) slice.data = std::exchange(next, next + kSliceOctets);
+    (void)open_line(*place, kind);
   }
   return place->line != nullptr ? place.get() : nullptr;
+}
+
+bool Staging::open_line(Side& side, std::uint8_t kind) {
+  MemoryKind* found = table_.kind(kind);
+  RRDMA_ASSERT(found != nullptr);
+  auto line = found->open_line();
+  if (line == nullptr) return false;
+  side.line = std::move(line);
+  constexpr std::size_t kOctets = (kReadSlices + kWriteSlices) * kSliceOctets;
+  side.buffers = std::make_unique<std::uint8_t[]>(kOctets);
+  side.line->prepare(side.buffers, kOctets);
+  std::uint8_t* next = side.buffers.get();
+  for (ReadSlice& slice : side.reads) slice = {.data = std::exchange(next, next + kSliceOctets)};
+  for (WriteSlice& slice : side.writes) slice = {.data = std::exchange(next, next + kSliceOctets)};
+  return true;
+}
+
+void Staging::on_region_opened(const MemoryRegion& region) {
+  if (region.kind == 0) return;
+  (void)side(region.kind);
+  Side& own = *sides_[region.kind - 1u];
+  if (own.line != nullptr && (lent_ || !own.line->is_broken())) return;
+  if (own.line != nullptr) settle(own);  // what waits for the broken line fails
+  (void)open_line(own, region.kind);
 }
 
 // ---- sending ----

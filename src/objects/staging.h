@@ -96,10 +96,8 @@ class Staging final : public KeyListener {
   }
 
   // Buffers and the line exist before the first message: later, kernels of the program may delay their
-  // creation.
-  void on_region_opened(const MemoryRegion& region) override {
-    if (region.kind != 0) (void)side(region.kind);
-  }
+  // creation. A line that broke, as by a reset of the device, is replaced.
+  void on_region_opened(const MemoryRegion& region) override;
   void on_window_opened(const MemoryWindow&) override {}
   void on_window_closed(const MemoryWindow&) override {}
   // Pending parts arrive, or fail, before the memory is released.
@@ -130,8 +128,8 @@ class Staging final : public KeyListener {
   };
   // The state of a lane for one kind.
   struct Side {
-    std::unique_ptr<std::uint8_t[]> buffers;
-    std::unique_ptr<CopyLine> line;  // refers to the buffers
+    std::shared_ptr<std::uint8_t[]> buffers;
+    std::unique_ptr<CopyLine> line;
     std::array<ReadSlice, kReadSlices> reads;
     std::array<WriteSlice, kWriteSlices> writes;
     std::size_t current = 0;  // write slice
@@ -144,6 +142,7 @@ class Staging final : public KeyListener {
   };
 
   [[nodiscard]] Side* side(std::uint8_t kind);
+  bool open_line(Side& side, std::uint8_t kind);
   static bool begin(Side& side, ReadSlice& slice, const MessageName& message, const std::uint8_t* at,
                     std::size_t octets);
   [[nodiscard]] static ReadSlice* find(Side& side, const MessageName& message, const std::uint8_t* at,

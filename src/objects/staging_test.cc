@@ -71,6 +71,37 @@ TEST_F(StagingTest, AnotherMessageReadsAgain) {
   read_message(2, 0, 4096, 1024);  // a repetition after the end
 }
 
+// As after a reset of the device.
+TEST_F(StagingTest, ABrokenLineIsReplacedForTheNextRegion) {
+  read_message(1, 0, 4096, 1024);
+  staging_.flushed();
+  const std::vector<std::uint8_t> data(1000, 7);
+  ASSERT_TRUE(staging_.store(kind_, kInflow, FarMemory::address(0), data, false));
+  ++far_.life;
+  EXPECT_EQ(staging_.fetch(kind_, {wire::Qpn(1), 2}, FarMemory::address(0), 8, 8), nullptr);
+  ASSERT_TRUE(table_.register_region({.pd = &pd_,
+                                      .host = FarMemory::address(4096),
+                                      .length = 4096,
+                                      .address = FarMemory::kBase + 4096,
+                                      .access = kLocalWrite,
+                                      .kind = kind_}));
+  EXPECT_FALSE(staging_.finish(kInflow));
+  read_message(3, 0, 4096, 1024);
+  EXPECT_TRUE(staging_.store(kind_, kInflow, FarMemory::address(0), data, true));
+  EXPECT_EQ(far_.octets[999], 7);
+}
+
+// A lane that is created between a reset of the device and the next registration.
+TEST_F(StagingTest, ALineThatCouldNotBeOpenedIsTriedAgain) {
+  Staging later(table_);
+  far_.reachable = false;
+  later.on_region_opened(*region_);
+  EXPECT_EQ(later.fetch(kind_, {wire::Qpn(1), 1}, FarMemory::address(0), 8, 8), nullptr);
+  far_.reachable = true;
+  later.on_region_opened(*region_);
+  EXPECT_NE(later.fetch(kind_, {wire::Qpn(1), 1}, FarMemory::address(0), 8, 8), nullptr);
+}
+
 TEST_F(StagingTest, BuffersAreNotReusedWhileFramesReferToThem) {
   std::vector<std::pair<const std::uint8_t*, std::size_t>> lent;
   for (std::size_t i = 0;; ++i) {

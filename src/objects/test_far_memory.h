@@ -43,6 +43,7 @@ class FarMemory final : public MemoryKind {
   std::vector<std::uint8_t> octets;
   bool reachable = true;  // false: copies cannot begin
   bool breaks = false;    // copies begin, and fail later
+  int life = 0;           // a change breaks all lines
   std::size_t reads = 0;  // copies
   std::size_t writes = 0;
   std::vector<std::size_t> write_lengths;
@@ -51,8 +52,10 @@ class FarMemory final : public MemoryKind {
  private:
   class Line final : public CopyLine {
    public:
-    explicit Line(FarMemory& memory) : memory_(memory) {}
-    void prepare(std::span<std::uint8_t> buffers) override { buffers_ = buffers; }
+    explicit Line(FarMemory& memory) : memory_(memory), life_(memory.life) {}
+    void prepare(const std::shared_ptr<std::uint8_t[]>& buffers, std::size_t length) override {
+      buffers_ = {buffers.get(), length};
+    }
     bool begin_read(std::uint8_t* near, std::uint64_t away, std::size_t length) override {
       return begin({near, away, length, false});
     }
@@ -65,8 +68,9 @@ class FarMemory final : public MemoryKind {
         run(copies_.front());
         copies_.pop_front();
       }
-      return !memory_.breaks;
+      return !memory_.breaks && !is_broken();
     }
+    bool is_broken() const override { return life_ != memory_.life; }
 
    private:
     struct Copy {
@@ -78,7 +82,7 @@ class FarMemory final : public MemoryKind {
     bool begin(const Copy& copy) {
       const bool prepared =
           copy.near >= buffers_.data() && copy.near + copy.length <= buffers_.data() + buffers_.size();
-      if (!prepared || !memory_.covers(copy.away, copy.length)) return false;
+      if (!prepared || is_broken() || !memory_.covers(copy.away, copy.length)) return false;
       copies_.push_back(copy);
       return true;
     }
@@ -96,6 +100,7 @@ class FarMemory final : public MemoryKind {
     }
 
     FarMemory& memory_;
+    const int life_;
     std::span<std::uint8_t> buffers_;
     std::deque<Copy> copies_;
     Mark done_ = 0;

@@ -117,6 +117,7 @@ DirectOutcome outcome_of(objects::FarCopy copy) {
     case objects::FarCopy::kDone: return DirectOutcome::kFar;
     case objects::FarCopy::kFailed: return DirectOutcome::kFault;
     case objects::FarCopy::kGoesOn: return DirectOutcome::kGoesOn;
+    case objects::FarCopy::kStale: return DirectOutcome::kNotListed;
   }
   return DirectOutcome::kFault;
 }

@@ -32,7 +32,8 @@ class FarRegions {
     if (copier_ == nullptr) return {};
     if (regions_.empty()) regions_.resize(kRegions);
     Region& region = regions_[(key.value.rkey.value >> 8) % regions_.size()];
-    if (region.sequence != key.sequence || region.seen != key.seen) {
+    const bool stale = region.mapping != nullptr && region.mapping->is_stale();
+    if (region.sequence != key.sequence || region.seen != key.seen || stale) {
       open(region, key);
       if (region.mapping != nullptr && !is_the_same()) region.mapping.reset();
     }

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "nic/memory/cuda_sharing.h"
+#include "nic/memory/deferred_release.h"
 
 namespace rrdma::nic {
 
@@ -14,15 +15,20 @@ using objects::CopyLine;
 // A mark is the number of an event. An event that was recorded again since names later copies too.
 class CudaKind::Line final : public CopyLine {
  public:
-  explicit Line(const CudaKind& kind) : kind_(kind), primary_(kind.primary_), cuda_(primary_.cuda()) {}
+  explicit Line(const CudaKind& kind)
+      : kind_(kind), keep_(kind.primary_), primary_(*keep_), cuda_(primary_.cuda()) {}
+  // A kernel of the program may wait for the thread that closes the device.
   ~Line() override {
-    const CudaPrimary::Current current(primary_);
-    if (!current) return;  // everything went with the context
-    for (const CudaEvent event : events_) {
-      if (event != nullptr) (void)cuda_.cuEventDestroy(event);
-    }
-    if (pinned_ != nullptr) (void)cuda_.cuMemHostUnregister(pinned_);
-    if (stream_ != nullptr) (void)cuda_.cuStreamDestroy(stream_);
+    release_later([primary = keep_, stream = stream_, events = events_, pinned = pinned_] {
+      const CudaLibrary& cuda = primary->cuda();
+      const CudaPrimary::Current current(*primary);
+      if (!current) return;  // everything went with the context
+      for (const CudaEvent event : events) {
+        if (event != nullptr) (void)cuda.cuEventDestroy(event);
+      }
+      if (pinned != nullptr) (void)cuda.cuMemHostUnregister(pinned.get());
+      if (stream != nullptr) (void)cuda.cuStreamDestroy(stream);
+    });
   }
 
   bool open() {
@@ -37,11 +43,10 @@ class CudaKind::Line final : public CopyLine {
   }
 
   // Without pinned buffers copies are slower, and just as correct.
-  void prepare(std::span<std::uint8_t> buffers) override {
+  void prepare(const std::shared_ptr<std::uint8_t[]>& buffers, std::size_t octets) override {
     const CudaPrimary::Current current(primary_);
-    if (current &&
-        cuda_.cuMemHostRegister(buffers.data(), buffers.size(), kCudaHostRegisterPortable) == kCudaSuccess)
-      pinned_ = buffers.data();
+    if (current && cuda_.cuMemHostRegister(buffers.get(), octets, kCudaHostRegisterPortable) == kCudaSuccess)
+      pinned_ = buffers;
   }
 
   // The driver takes a freed address for one of the CPU's, and would touch it.
@@ -81,16 +86,19 @@ class CudaKind::Line final : public CopyLine {
     return true;
   }
 
+  [[nodiscard]] bool is_broken() const override { return broken_ || !primary_.is_alive(); }
+
  private:
   static constexpr std::size_t kEvents = 64;
   static constexpr int kLooksBeforeYield = 1000;  // half a millisecond
 
   const CudaKind& kind_;
+  const std::shared_ptr<const CudaPrimary> keep_;
   const CudaPrimary& primary_;
   const CudaLibrary& cuda_;
   CudaStream stream_ = nullptr;
   std::array<CudaEvent, kEvents> events_{};
-  void* pinned_ = nullptr;
+  std::shared_ptr<std::uint8_t[]> pinned_;
   Mark last_ = 0;
   Mark done_ = 0;
   bool broken_ = false;
@@ -99,9 +107,13 @@ class CudaKind::Line final : public CopyLine {
 // cuMemcpyHtoD from pageable memory otherwise returns while the data is still on its way. A copy of ours, on
 // another stream, could overtake it.
 void CudaKind::prepare(std::uint64_t address) {
-  const CudaLibrary& cuda = primary_.cuda();
-  if (cuda.cuPointerSetAttribute == nullptr || !primary_.retain()) return;
-  const CudaPrimary::Current current(primary_);
+  const CudaLibrary& cuda = primary_->cuda();
+  if (primary_->retain() && !primary_->is_alive()) {
+    atomics_.reset();
+    primary_ = std::make_shared<CudaPrimary>(cuda, primary_->ordinal());
+  }
+  if (cuda.cuPointerSetAttribute == nullptr || !primary_->retain()) return;
+  const CudaPrimary::Current current(*primary_);
   const unsigned on = 1;
   if (current) (void)cuda.cuPointerSetAttribute(&on, kCudaAttributeSyncMemops, address);
 }
@@ -121,19 +133,19 @@ void CudaKind::on_region_closed(const objects::MemoryRegion& region) {
 }
 
 std::unique_ptr<CopyLine> CudaKind::open_line() {
-  if (!primary_.retain()) return nullptr;
+  if (!primary_->retain()) return nullptr;
   auto line = std::make_unique<Line>(*this);
   return line->open() ? std::unique_ptr<CopyLine>(std::move(line)) : nullptr;
 }
 
 std::unique_ptr<objects::FarExport> CudaKind::export_memory(std::uint64_t address, std::uint64_t length) {
-  return primary_.retain() ? export_cuda_memory(primary_, address, length) : nullptr;
+  return primary_->retain() ? export_cuda_memory(*primary_, address, length) : nullptr;
 }
 
 // Atomic with respect to every other RDMA atomic in this process, as IBV_ATOMIC_HCA promises, and not with
 // respect to kernels on the device.
 bool CudaKind::run_atomic(AtomicCall& call) {
-  if (!primary_.retain()) return false;
+  if (!primary_->retain()) return false;
   const std::lock_guard lock(mutex_);
   if (atomics_ == nullptr) {
     auto line = std::make_unique<Line>(*this);

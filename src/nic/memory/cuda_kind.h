@@ -16,7 +16,8 @@ namespace rrdma::nic {
 
 class CudaKind final : public objects::MemoryKind, public objects::KeyListener {
  public:
-  CudaKind(const CudaLibrary& cuda, int ordinal) : primary_(cuda, ordinal), identities_(cuda, ordinal) {}
+  CudaKind(const CudaLibrary& cuda, int ordinal)
+      : primary_(std::make_shared<CudaPrimary>(cuda, ordinal)), identities_(cuda, ordinal) {}
 
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] std::unique_ptr<objects::CopyLine> open_line() override;
@@ -28,7 +29,7 @@ class CudaKind final : public objects::MemoryKind, public objects::KeyListener {
     return identities_.holds(address, octets);
   }
 
-  [[nodiscard]] int ordinal() const { return primary_.ordinal(); }
+  [[nodiscard]] int ordinal() const { return primary_->ordinal(); }
   // Hears of its regions from then on.
   void join(objects::MemoryTable& table, std::uint8_t number);
   // The keys of regions whose memory was freed, and is part of these bytes now.
@@ -40,13 +41,14 @@ class CudaKind final : public objects::MemoryKind, public objects::KeyListener {
   void on_window_opened(const objects::MemoryWindow&) override {}
   void on_window_closed(const objects::MemoryWindow&) override {}
   // Memory that is to be registered: copies that the program makes synchronously end before the call returns,
-  // as GPUDirect RDMA asks of programs. Managed and pooled memory does not support that.
+  // as GPUDirect RDMA asks of programs. Managed and pooled memory does not support that. After a reset of the
+  // device, copies use the new context from then on. REQUIRES: the locks of all lanes.
   void prepare(std::uint64_t address);
 
  private:
   class Line;
 
-  CudaPrimary primary_;
+  std::shared_ptr<CudaPrimary> primary_;  // of the latest registration; lines keep theirs
   CudaIdentities identities_;
   std::uint8_t number_ = 0;  // of the kind in the table
   std::mutex mutex_;         // run_atomic holds it throughout

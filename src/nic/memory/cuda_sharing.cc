@@ -219,7 +219,7 @@ class CudaCopier::Mapping final : public objects::FarMapping {
 
   FarCopy write(std::uint64_t at, std::span<const objects::PayloadSpan> from) override {
     const CudaPrimary::Current current(*device_.primary);
-    if (!current) return FarCopy::kFailed;
+    if (!current) return become_stale();
     std::uint64_t octets = 0;
     for (const auto& span : from) {
       if (!copier_.is_reachable(device_, span.data, span.length)) return FarCopy::kFailed;
@@ -242,7 +242,7 @@ class CudaCopier::Mapping final : public objects::FarMapping {
 
   FarCopy read(std::uint64_t at, std::span<const objects::MutableSpan> into) override {
     const CudaPrimary::Current current(*device_.primary);
-    if (!current) return FarCopy::kFailed;
+    if (!current) return become_stale();
     for (const auto& span : into) {
       if (!copier_.is_reachable(device_, span.data, span.length)) return FarCopy::kFailed;
     }
@@ -265,7 +265,13 @@ class CudaCopier::Mapping final : public objects::FarMapping {
     return result == kCudaSuccess ? FarCopy::kDone : FarCopy::kFailed;
   }
 
+  [[nodiscard]] bool is_stale() const override { return stale_; }
+
  private:
+  FarCopy become_stale() {
+    stale_ = true;
+    return FarCopy::kStale;
+  }
   FarCopy finish() {
     const FarCopy copy = CudaCopier::finish(device_, mark_);
     goes_on_ = copy == FarCopy::kGoesOn;
@@ -278,6 +284,7 @@ class CudaCopier::Mapping final : public objects::FarMapping {
   const CudaAddress base_;
   CudaEvent mark_ = nullptr;  // of a copy that took long
   bool goes_on_ = false;
+  bool stale_ = false;
 };
 
 CudaCopier::~CudaCopier() {
@@ -377,7 +384,8 @@ bool CudaCopier::pin(const Device& device, const std::uint8_t* data, std::size_t
   const objects::MemoryRegion* const region = table_.find_region_of(data, octets);
   if (region == nullptr || region->kind != 0) return false;
   const auto [place, fresh] = pins_.try_emplace(region->key);
-  if (!fresh) return false;  // pinned or not, it did not help
+  // Pinned or not, it did not help, unless the device was reset since.
+  if (!fresh && (place->second.memory == nullptr || place->second.primary->is_alive())) return false;
   if (device.primary->cuda().cuMemHostRegister(region->host, region->length, kCudaHostRegisterPortable) !=
       kCudaSuccess)
     return false;

@@ -21,7 +21,9 @@ const Cuda* Cuda::open() {
       find(library, "cuInit", cuda.init) && find(library, "cuDeviceGet", cuda.device) &&
       find(library, "cuDevicePrimaryCtxRetain", cuda.retain) &&
       find(library, "cuDevicePrimaryCtxReset_v2", cuda.reset) &&
-      find(library, "cuCtxSetCurrent", cuda.set_current) &&
+      find(library, "cuCtxSetCurrent", cuda.set_current) && find(library, "cuCtxGetCurrent", cuda.current) &&
+      find(library, "cuCtxCreate_v2", cuda.create_context) &&
+      find(library, "cuCtxDestroy_v2", cuda.destroy_context) &&
       find(library, "cuCtxSynchronize", cuda.synchronize) && find(library, "cuMemAlloc_v2", cuda.allocate) &&
       find(library, "cuMemAllocManaged", cuda.allocate_managed) &&
       find(library, "cuMemAllocAsync", cuda.allocate_async) && find(library, "cuMemFree_v2", cuda.free) &&

@@ -16,6 +16,9 @@ struct Cuda {
   int (*retain)(Context*, int);
   int (*reset)(int);
   int (*set_current)(Context);
+  int (*current)(Context*);
+  int (*create_context)(Context*, unsigned, int);
+  int (*destroy_context)(Context);
   int (*synchronize)();
   int (*allocate)(Address*, std::size_t);
   int (*allocate_managed)(Address*, std::size_t, unsigned);

@@ -2,6 +2,8 @@
 //
 //   gpu_exchange [--near=MEMORY] [--far=MEMORY] [--rounds=N]            all operations, in both directions
 //   gpu_exchange --die=near|far                                         one process is killed in the middle
+//   gpu_exchange --exit=near|far                                        one process exits in the middle
+//   gpu_exchange --fork                                                 the processes fork in the middle
 //   gpu_exchange --gate=FILE                                            copies that take long (stub_cuda.cc)
 //   gpu_exchange --speed [--near=MEMORY] [--far=MEMORY]                 bandwidth and latency
 //
@@ -21,6 +23,7 @@
 #include <optional>
 #include <string>
 
+#include "endings.h"
 #include "lifetime.h"
 #include "talk.h"
 
@@ -37,8 +40,8 @@ constexpr int kWritable = IBV_ACCESS_LOCAL_WRITE;
 struct Options {
   Where near = Where::kDevice, far = Where::kDevice;
   int rounds = 1;
-  std::string die, gate;
-  bool speed = false;
+  std::string die, exit, gate;
+  bool speed = false, fork = false;
   int side = 0;
   int fd = -1;
 };
@@ -210,17 +213,6 @@ void check_registration(const Cuda& cuda, const Device& device, Where where) {
   memory.release();
 }
 
-// The context goes: every request fails, nothing crashes.
-void check_reset(const Cuda& cuda, End& end, const Companion& companion) {
-  Connection connection(end.device, companion);
-  if (companion.side() == 0) {
-    require(cuda.reset(0) == 0, "cuDevicePrimaryCtxReset");
-    connection.post(IBV_WR_RDMA_WRITE, {element(end.memory, end.mr, 0, 1000)}, end.at(0));
-    require(connection.next().status == IBV_WC_LOC_PROT_ERR, "an error after a reset");
-  }
-  companion.meet();
-}
-
 void check_all(const Cuda& cuda, const Options& options, const Companion& companion) {
   const Where where = companion.side() == 0 ? options.near : options.far;
   End end(cuda, companion, where);
@@ -240,45 +232,21 @@ void check_all(const Cuda& cuda, const Options& options, const Companion& compan
   usleep(300'000);  // the counters are published
   ibv_wc none;
   (void)connection.poll(none);
+  for (const char* counter : {"cuda_reads", "cuda_writes", "cuda_read_octets", "cuda_written_octets"})
+    require(is_of_cpu(where) || published_counter(counter) != 0, std::string("the counter ") + counter);
   const auto copies = published_counter("shm_direct_far");
   const auto all_copies = copies + companion.trade(copies);
   if (options.near == options.far) {
     check_released(cuda, end.device, companion, where);
     if (where == Where::kDevice) check_reused(cuda, end.device, companion);
   }
-  if (!is_of_cpu(options.near)) check_reset(cuda, end, companion);
+  if (!is_of_cpu(options.near) && !is_of_cpu(options.far)) {
+    check_own_context(cuda, end.device, companion);
+    check_reset(cuda, end.device, companion);
+  }
   if (companion.side() == 0)
     std::printf("every byte right, %llu copies by the initiator\n",
                 static_cast<unsigned long long>(all_copies));
-}
-
-// One process is killed while data flows in both directions. The other gets an error completion.
-void check_death(const Cuda& cuda, const Options& options, const Companion& companion, pid_t other) {
-  End end(cuda, companion, Where::kDevice);
-  Connection connection(end.device, companion);
-  const bool survives = (options.die == "near") == (companion.side() == 1);
-  int posted = 0, done = 0;
-  const double killing = seconds_now() + 0.3;
-  bool killed = false;
-  for (;;) {
-    while (posted - done < 8) {
-      connection.post(posted % 2 == 0 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
-                      {element(end.memory, end.mr, 0, 500000)}, end.at(1000000));
-      ++posted;
-    }
-    const ibv_wc completion = connection.next();
-    ++done;
-    if (completion.status != IBV_WC_SUCCESS) {
-      require(survives && killed,
-              std::string("no failure before the kill: ") + ibv_wc_status_str(completion.status));
-      std::printf("survived after %d requests: %s\n", done, ibv_wc_status_str(completion.status));
-      return;
-    }
-    if (survives && !killed && seconds_now() > killing) {
-      kill(other, SIGKILL);
-      killed = true;
-    }
-  }
 }
 
 // ---- speed ----
@@ -333,12 +301,16 @@ Options parse(int argc, char** argv) {
       options.rounds = std::atoi(rounds->c_str());
     else if (const auto die = value_of(argv[i], "--die="))
       options.die = *die;
+    else if (const auto exit = value_of(argv[i], "--exit="))
+      options.exit = *exit;
     else if (const auto gate = value_of(argv[i], "--gate="))
       options.gate = *gate;
     else if (const auto fd = value_of(argv[i], "--fd="))
       options.fd = std::atoi(fd->c_str()), options.side = 1;
     else if (std::strcmp(argv[i], "--speed") == 0)
       options.speed = true;
+    else if (std::strcmp(argv[i], "--fork") == 0)
+      options.fork = true;
     else
       fail(std::string("unknown option: ") + argv[i]);
   }
@@ -375,8 +347,12 @@ int run(int argc, char** argv) {
     measure(*cuda, options, companion);
   else if (!options.gate.empty())
     check_gate(*cuda, options.gate, companion);
-  else if (!options.die.empty())
-    check_death(*cuda, options, companion, options.side == 0 ? far : getppid());
+  else if (options.fork)
+    check_fork(*cuda, companion);
+  else if (!options.die.empty() || !options.exit.empty())
+    check_end(*cuda, companion, options.die.empty() ? Ending::kExits : Ending::kKilled,
+              (options.die.empty() ? options.exit : options.die) == "near" ? 0 : 1,
+              options.side == 0 ? far : getppid());
   else
     check_all(*cuda, options, companion);
   int status = 0;

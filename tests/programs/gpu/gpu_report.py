@@ -9,7 +9,7 @@ Without --mps (NVIDIA's Multi-Process Service) the GPU runs the kernels of one r
 --debugger names a gdb that prints the stacks of a job that hangs.
 
 Every job has a time limit. A job that fails does not end the report: the table at the end lists all. The parts
-exchange, speed and death take less than two minutes together, and nccl less than six. --out gets two files: the table,
+exchange, speed and death take less than three minutes together, and nccl less than six. --out gets two files: the table,
 and the output of all jobs.
 """
 import argparse
@@ -26,7 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 LINKS = {"shm": ("shm", {}), "ring": ("shm", {"RRDMA_DIRECT": "0"}), "udp": ("udp", {})}
 MIB = 1 << 20
 SIZES = [8, 1000, 65536, MIB, 64 * MIB, 256 * MIB]
-BUDGETS = {"exchange": 45, "speed": 55, "death": 20, "nccl": 350}  # seconds; a job that does not fit is left out
+BUDGETS = {"exchange": 60, "speed": 55, "death": 60, "nccl": 350}  # seconds; a job that does not fit is left out
 JOB_LIMIT = 60
 FAILURE = re.compile(r"ncclRemoteError|DistBackendError")  # as PyTorch reports it to the program
 # NCCL 2.28 fails to start with a device that has no mlx5 interface unless GIN is off.
@@ -165,8 +165,11 @@ class Report:
             self.compare(f"{operation} host to device, 64 MiB", found.get(("shm", "host", "device", operation, 64 * MIB), nothing)[1], 40, "GB/s")
 
     def death(self):
-        for side in ("near", "far"):
-            self.pair(f"death of the {side} process", "shm", [f"--die={side}"], 10, wanted="survived after")
+        for link in ("shm", "udp"):
+            for side in ("near", "far"):
+                self.pair(f"death of the {side} process, {link}", link, [f"--die={side}"], 10, wanted="survived after")
+                self.pair(f"exit of the {side} process, {link}", link, [f"--exit={side}"], 10, wanted="survived after")
+            self.pair(f"forks, {link}", link, ["--fork"], 15, wanted="forks did no harm")
 
     # ---- NCCL ----
 

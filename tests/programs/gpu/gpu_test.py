@@ -34,10 +34,11 @@ def main():
         program = os.path.join(arena.folder, "bin", "exchange")
         base = {**environment, "LD_LIBRARY_PATH": ":".join(filter(None, (os.path.join(arena.folder, "lib"), os.environ.get("LD_LIBRARY_PATH"))))}
 
-        def run(what, words, wanted, extra=None):
-            status, text = arena.run([program, *words], link=link, extra={**base, **(extra or {})}, timeout=100)
-            print(f"{what}: exit status {status}")
-            if status is None or not re.search(wanted, text):
+        def run(what, words, wanted, extra=None, wanted_status=0, options=()):
+            status, text = arena.run([program, *words], link=link, extra={**base, **(extra or {})}, timeout=100, options=options)
+            good = status is not None and wanted_status in (status, None) and re.search(wanted, text)
+            print(f"{what}: exit status {status}{'' if good else ', wrong'}", flush=True)
+            if not good:
                 print("\n".join(text.splitlines()[-20:]))
                 failed.append(what)
 
@@ -50,7 +51,17 @@ def main():
             gate = os.path.join(arena.work, "gate")
             run("copies behind a kernel", [f"--gate={gate}"], "other requests went on", {"STUB_CUDA_GATE": gate, "RRDMA_LANES": "1"})
         for side in ("near", "far"):
-            run(f"death of the {side} process", [f"--die={side}"], "survived after")
+            run(f"death of the {side} process", [f"--die={side}"], "survived after", wanted_status=None if side == "near" else 0)
+            run(f"exit of the {side} process", [f"--exit={side}"], "survived after")
+        run("forks", ["--fork"], "forks did no harm")
+        # Captured requests go as packets. Those whose payload came from the device are marked.
+        trace = os.path.join(arena.work, "trace.pcapng")
+        run("a capture", [], "every byte right, 0 copies", options=["--pcap", trace])
+        with open(trace, "rb") as file:
+            marks = file.read().count(b"payload from device memory")
+        print(f"packets with a mark: {marks}")
+        if marks == 0:
+            failed.append("marks in a capture")
     sys.exit("failed: " + ", ".join(failed) if failed else 0)
 
 

@@ -20,8 +20,7 @@ void expect_remote_error(Connection& connection, const Memory& memory, const ibv
     connection.post(IBV_WR_RDMA_WRITE, {element(memory, mr, 0, kWritten)}, theirs);
     status = connection.next().status;
   }
-  require(status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_OP_ERR,
-          std::string("a remote error, not: ") + ibv_wc_status_str(status));
+  require(is_remote_error(status), std::string("a remote error, not: ") + ibv_wc_status_str(status));
 }
 
 void expect_local_error(Connection& connection, const Memory& memory, const ibv_mr* mr, Key theirs) {
@@ -128,6 +127,11 @@ void check_reused(const Cuda& cuda, const Device& device, const Companion& compa
 
 void check_gate(const Cuda& cuda, const std::string& gate, const Companion& companion) {
   constexpr int kMessages = 100;
+  {
+    const Device one;
+    const Memory memory(cuda, Where::kDevice, kOwn);
+    require(ibv_dereg_mr(one.add(memory)) == 0 && one.close(), "to close a device beside a kernel");
+  }
   const Device device;
   const Memory memory(cuda, Where::kDevice, kOwn), host(cuda, Where::kHost, 4096);
   const Memory heap(cuda, Where::kHeap, 1 << 20);

@@ -15,7 +15,7 @@ void check_released(const Cuda& cuda, const Device& device, const Companion& com
 void check_reused(const Cuda& cuda, const Device& device, const Companion& companion);
 
 // A copy between two places of the device waits behind a kernel until the file `gate` exists. Requests of
-// other QPs go on, and so does deregistration.
+// other QPs go on, and so do deregistration and the closing of a device.
 void check_gate(const Cuda& cuda, const std::string& gate, const Companion& companion);
 
 }  // namespace gpu

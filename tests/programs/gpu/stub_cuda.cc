@@ -2,13 +2,14 @@
 // at the address that the program sees, so that a touch by the CPU is a fault, and for the stub itself.
 // Streams have threads: an asynchronous copy reads its source some time after the call, as a real one does.
 // cuMemcpyHtoD returns before its data has arrived, unless the memory has the attribute SYNC_MEMOPS. Calls
-// that need a context fail without one. The address of freed memory is that of the next allocation of the
-// same length.
+// that need a context fail without one, in a child of fork, and after exit() unloaded the stub. The address
+// of freed memory is that of the next allocation of the same length.
 //
 // STUB_CUDA_GATE names a file. Until it exists, a kernel occupies the device: copies between two places of
 // the device do not begin, and cuMemHostUnregister and cuIpcCloseMemHandle wait.
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -52,6 +54,7 @@ struct Allocation {
   bool created = false;  // cuMemCreate
   unsigned long long id = 0;
   bool sync_memops = false;
+  void* context = nullptr;
 };
 
 struct Stream {
@@ -113,6 +116,7 @@ struct State {
   std::map<Address, Allocation> allocations;
   std::map<Address, std::size_t> pinned;  // memory of the host
   std::map<std::size_t, Address> freed;   // by length
+  std::set<void*> own_contexts;
 };
 
 // Never destroyed: threads may outlive main().
@@ -130,7 +134,16 @@ Stream& default_stream() {
 int primary = 0;  // its address is the handle of the context
 thread_local std::vector<void*> contexts;
 
-bool has_context() { return state().active && !contexts.empty() && contexts.back() == &primary; }
+// REQUIRES: the lock, or a thread that no other one disturbs.
+bool is_alive(void* context) {
+  return state().initialized &&
+         (context == &primary ? state().active : state().own_contexts.contains(context));
+}
+
+bool has_context() {
+  const std::lock_guard lock(state().mutex);
+  return !contexts.empty() && is_alive(contexts.back());
+}
 
 // The stub's view of a range of device memory; null: it is not wholly one allocation.
 std::uint8_t* own_view(Address address, std::size_t octets) {
@@ -163,8 +176,9 @@ int map_memory(Address* address, int fd, std::size_t octets, bool plain, bool cr
   if (seen == MAP_FAILED || own == MAP_FAILED) return kOutOfMemory;
   const std::lock_guard lock(state().mutex);
   *address = reinterpret_cast<std::uintptr_t>(seen);
-  state().allocations[*address] = {octets,  static_cast<std::uint8_t*>(own), fd,   plain,
-                                   created, state().next_buffer++,           false};
+  state().allocations[*address] = {
+      octets,  static_cast<std::uint8_t*>(own), fd,    plain,
+      created, state().next_buffer++,           false, contexts.empty() ? nullptr : contexts.back()};
   return kSuccess;
 }
 
@@ -220,11 +234,38 @@ void release(Address address, const Allocation& allocation) {
   close(allocation.fd);
 }
 
+// Everything of a context goes: its memory, too. REQUIRES: the lock.
+void release_all_of(void* context) {
+  for (auto at = state().allocations.begin(); at != state().allocations.end();) {
+    const auto one = at++;
+    if (one->second.context != context) continue;
+    release(one->first, one->second);
+    state().allocations.erase(one);
+  }
+}
+
+// CUDA works neither in the child of a fork nor after the library was unloaded.
+void end_cuda() {
+  state().initialized = false;
+  state().active = false;
+  state().own_contexts.clear();
+}
+
+__attribute__((destructor)) void unload() {
+  const std::lock_guard lock(state().mutex);
+  end_cuda();  // copies may go on, so the memory stays
+}
+
 }  // namespace
 
 STUB int cuInit(unsigned) {
+  static const int hooked = pthread_atfork([] { state().mutex.lock(); }, [] { state().mutex.unlock(); },
+                                           [] {
+                                             end_cuda();
+                                             state().mutex.unlock();
+                                           });
   state().initialized = true;
-  return kSuccess;
+  return hooked == 0 ? kSuccess : kNotInitialized;
 }
 STUB int cuDeviceGet(int* device, int ordinal) {
   if (!state().initialized) return kNotInitialized;
@@ -239,17 +280,36 @@ STUB int cuDevicePrimaryCtxRetain(void** context, int) {
   return kSuccess;
 }
 STUB int cuDevicePrimaryCtxGetState(int, unsigned* flags, int* active) {
+  if (!state().initialized) return kNotInitialized;
   *flags = 0;
   *active = state().active;
   return kSuccess;
 }
-// Everything of the context goes: its memory too.
 STUB int cuDevicePrimaryCtxReset_v2(int) {
   const std::lock_guard lock(state().mutex);
   state().active = false;
   ++state().id;
-  for (const auto& [address, allocation] : state().allocations) release(address, allocation);
-  state().allocations.clear();
+  release_all_of(&primary);
+  return kSuccess;
+}
+STUB int cuCtxCreate_v2(void** context, unsigned, int) {
+  if (!state().initialized) return kNotInitialized;
+  const std::lock_guard lock(state().mutex);
+  *context = new int;
+  state().own_contexts.insert(*context);
+  contexts.push_back(*context);
+  return kSuccess;
+}
+STUB int cuCtxDestroy_v2(void* context) {
+  const std::lock_guard lock(state().mutex);
+  if (state().own_contexts.erase(context) == 0) return kInvalidContext;
+  release_all_of(context);
+  if (!contexts.empty() && contexts.back() == context) contexts.pop_back();
+  delete static_cast<int*>(context);
+  return kSuccess;
+}
+STUB int cuCtxGetCurrent(void** context) {
+  *context = contexts.empty() ? nullptr : contexts.back();
   return kSuccess;
 }
 STUB int cuCtxSetCurrent(void* context) {
@@ -257,7 +317,8 @@ STUB int cuCtxSetCurrent(void* context) {
   return kSuccess;
 }
 STUB int cuCtxPushCurrent_v2(void* context) {
-  if (context != &primary || !state().active) return kInvalidContext;
+  const std::lock_guard lock(state().mutex);
+  if (!is_alive(context)) return kInvalidContext;
   contexts.push_back(context);
   return kSuccess;
 }
@@ -400,6 +461,7 @@ STUB int cuMemcpyAsync(Address to, Address from, std::size_t octets, Stream* str
   return kSuccess;
 }
 STUB int cuStreamQuery(Stream* stream) {
+  if (!has_context()) return kInvalidContext;
   const std::lock_guard lock(stream->mutex);
   return stream->work.empty() && !stream->busy ? kSuccess : kNotReady;
 }

@@ -180,6 +180,8 @@ Device::Device() {
   require(pd_ != nullptr, "ibv_alloc_pd");
 }
 
+bool Device::close() const { return ibv_dealloc_pd(pd_) == 0 && ibv_close_device(context_) == 0; }
+
 ibv_mr* Device::add(const Memory& memory) const {
   ibv_mr* const mr = ibv_reg_mr(
       pd_, reinterpret_cast<void*>(memory.address()), memory.octets(),
@@ -300,6 +302,11 @@ ibv_wc Connection::done() {
   if (completion.status != IBV_WC_SUCCESS)
     fail(std::string("completion: ") + ibv_wc_status_str(completion.status));
   return completion;
+}
+
+bool is_remote_error(ibv_wc_status status) {
+  return status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_OP_ERR ||
+         (status == IBV_WC_RETRY_EXC_ERR && std::getenv("RRDMA_FAULT") != nullptr);
 }
 
 ibv_sge element(const Memory& memory, const ibv_mr* mr, std::size_t at, std::size_t octets) {

@@ -74,6 +74,8 @@ class Device {
  public:
   Device();
   [[nodiscard]] ibv_mr* add(const Memory& memory) const;
+  // REQUIRES: no other objects of it.
+  [[nodiscard]] bool close() const;
   [[nodiscard]] ibv_pd* pd() const { return pd_; }
   [[nodiscard]] ibv_context* context() const { return context_; }
 
@@ -96,12 +98,16 @@ class Connection {
   [[nodiscard]] ibv_wc next();
   // The same; it must be a success.
   ibv_wc done();
+  [[nodiscard]] ibv_qp* qp() const { return qp_; }
   [[nodiscard]] bool poll(ibv_wc& completion) const { return ibv_poll_cq(cq_, 1, &completion) == 1; }
 
  private:
   ibv_cq* cq_ = nullptr;
   ibv_qp* qp_ = nullptr;
 };
+
+// The target refused the request. It says so once: with injected loss, it may look as if it said nothing.
+[[nodiscard]] bool is_remote_error(ibv_wc_status status);
 
 [[nodiscard]] ibv_sge element(const Memory& memory, const ibv_mr* mr, std::size_t at, std::size_t octets);
 
