@@ -38,6 +38,8 @@ bool load(void* library, CudaLibrary& cuda) {
   (void)look_up(library, "cuCtxGetId", cuda.cuCtxGetId);
   (void)look_up(library, "cuThreadExchangeStreamCaptureMode", cuda.cuThreadExchangeStreamCaptureMode);
   (void)look_up(library, "cuPointerSetAttribute", cuda.cuPointerSetAttribute);
+  (void)look_up(library, "cuStreamWriteValue32_v2", cuda.cuStreamWriteValue32);
+  (void)look_up(library, "cuMemHostGetDevicePointer_v2", cuda.cuMemHostGetDevicePointer);
   return look_up(library, "cuPointerGetAttributes", cuda.cuPointerGetAttributes) &&
          look_up(library, "cuDeviceGet", cuda.cuDeviceGet) &&
          look_up(library, "cuDevicePrimaryCtxRetain", cuda.cuDevicePrimaryCtxRetain) &&

@@ -66,6 +66,8 @@ struct CudaLibrary {
   CudaResult (*cuCtxGetId)(CudaContext context, unsigned long long* id);
   CudaResult (*cuThreadExchangeStreamCaptureMode)(int* mode);
   CudaResult (*cuPointerSetAttribute)(const void* value, int attribute, CudaAddress address);
+  CudaResult (*cuStreamWriteValue32)(CudaStream stream, CudaAddress to, std::uint32_t value, unsigned flags);
+  CudaResult (*cuMemHostGetDevicePointer)(CudaAddress* address, void* memory, unsigned flags);
 
   // Memory of other processes; all are there if `sharing`.
   bool sharing;

@@ -292,6 +292,10 @@ CudaCopier::~CudaCopier() {
   for (const auto& device : devices_) {
     const CudaPrimary::Current current(*device->primary);
     if (current && device->stream != nullptr) (void)device->primary->cuda().cuStreamDestroy(device->stream);
+    release_later([primary = device->primary, signal = device->signal]() mutable {
+      const CudaPrimary::Current still(*primary);
+      signal.close(primary->cuda());
+    });
   }
 }
 
@@ -304,28 +308,41 @@ CudaCopier::Device* CudaCopier::device_of(const std::uint8_t* uuid) {
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     CudaDevice device = 0;
     CudaUuid found{};
-    unsigned flags = 0;
-    int active = 0;
-    if (cuda->cuDeviceGet(&device, ordinal) != kCudaSuccess ||
-        cuda->cuDeviceGetUuid(&found, device) != kCudaSuccess ||
-        std::memcmp(found.octets, uuid, sizeof found.octets) != 0)
-      continue;
-    for (const auto& known : devices_) {
-      if (known->primary->ordinal() == ordinal && known->primary->is_alive()) return known.get();
-    }
-    if (cuda->cuDevicePrimaryCtxGetState(device, &flags, &active) != kCudaSuccess || active == 0)
-      return nullptr;
-    auto opened = std::make_unique<Device>();
-    opened->primary = std::make_shared<CudaPrimary>(*cuda, ordinal);
-    if (!opened->primary->retain()) return nullptr;
-    const CudaPrimary::Current current(*opened->primary);
-    if (!current) return nullptr;
-    opened->stream = opened->primary->create_stream();
-    if (opened->stream == nullptr) return nullptr;
-    devices_.push_back(std::move(opened));
-    return devices_.back().get();
+    if (cuda->cuDeviceGet(&device, ordinal) == kCudaSuccess &&
+        cuda->cuDeviceGetUuid(&found, device) == kCudaSuccess &&
+        std::memcmp(found.octets, uuid, sizeof found.octets) == 0)
+      return open_device(*cuda, ordinal);
   }
   return nullptr;
+}
+
+CudaCopier::Device* CudaCopier::open_device(const CudaLibrary& cuda, int ordinal) {
+  for (const auto& known : devices_) {
+    if (known->primary->ordinal() == ordinal && known->primary->is_alive()) return known.get();
+  }
+  CudaDevice device = 0;
+  unsigned flags = 0;
+  int active = 0;
+  if (cuda.cuDeviceGet(&device, ordinal) != kCudaSuccess ||
+      cuda.cuDevicePrimaryCtxGetState(device, &flags, &active) != kCudaSuccess || active == 0)
+    return nullptr;
+  auto opened = std::make_unique<Device>();
+  opened->primary = std::make_shared<CudaPrimary>(cuda, ordinal);
+  if (!opened->primary->retain()) return nullptr;
+  const CudaPrimary::Current current(*opened->primary);
+  if (!current) return nullptr;
+  opened->stream = opened->primary->create_stream();
+  if (opened->stream == nullptr) return nullptr;
+  opened->signal.open(cuda);
+  devices_.push_back(std::move(opened));
+  return devices_.back().get();
+}
+
+void CudaCopier::on_region_opened(const objects::MemoryRegion& region) {
+  const CudaLibrary* const cuda = region.kind != 0 ? CudaLibrary::find() : nullptr;
+  if (cuda == nullptr || !has_sharing(*cuda)) return;
+  const int ordinal = cuda_device_of(*cuda, reinterpret_cast<std::uintptr_t>(region.host));
+  if (ordinal >= 0) (void)open_device(*cuda, ordinal);
 }
 
 std::unique_ptr<objects::FarMapping> CudaCopier::open(const objects::FarDescription& description,
@@ -435,9 +452,11 @@ bool CudaCopier::wait(const Device& device) {
   return false;
 }
 
-objects::FarCopy CudaCopier::finish(const Device& device, CudaEvent& mark) {
+objects::FarCopy CudaCopier::finish(Device& device, CudaEvent& mark) {
   const CudaLibrary& cuda = device.primary->cuda();
-  for (int looks = 0; looks < kLooksAtOnce; ++looks) {
+  const bool signals = device.signal.send(cuda, device.stream);
+  if (signals && device.signal.wait()) return FarCopy::kDone;
+  for (int looks = signals ? kLooksAtOnce - 1 : 0; looks < kLooksAtOnce; ++looks) {
     const CudaResult result = cuda.cuStreamQuery(device.stream);
     if (result == kCudaSuccess) return FarCopy::kDone;
     if (result != kCudaNotReady) return FarCopy::kFailed;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nic/memory/cuda_primary.h"
+#include "nic/memory/cuda_signal.h"
 #include "objects/far_memory.h"
 
 namespace rrdma::nic {
@@ -30,7 +31,8 @@ class CudaCopier final : public objects::FarCopier {
 
   [[nodiscard]] std::unique_ptr<objects::FarMapping> open(const objects::FarDescription& description,
                                                           pid_t owner) override;
-  void on_region_opened(const objects::MemoryRegion&) override {}
+  // Opens the stream of its device: later, kernels of the program may delay that.
+  void on_region_opened(const objects::MemoryRegion& region) override;
   void on_window_opened(const objects::MemoryWindow&) override {}
   void on_window_closed(const objects::MemoryWindow&) override {}
   void on_region_closed(const objects::MemoryRegion& region) override;
@@ -40,9 +42,11 @@ class CudaCopier final : public objects::FarCopier {
   struct Device {
     std::shared_ptr<CudaPrimary> primary;  // releases that wait for kernels refer to it
     CudaStream stream = nullptr;
+    CudaSignal signal;
   };
   // Null: the program does not use the device.
   [[nodiscard]] Device* device_of(const std::uint8_t* uuid);
+  [[nodiscard]] Device* open_device(const CudaLibrary& cuda, int ordinal);
   // True if the GPU can copy from and to these bytes of this process.
   [[nodiscard]] bool is_reachable(const Device& device, const std::uint8_t* data, std::size_t octets);
   // False: the memory that was registered there was freed, and this is other memory.
@@ -52,7 +56,7 @@ class CudaCopier final : public objects::FarCopier {
   // Waits for all copies of the device. False: they failed, or they took too long for anybody to wait.
   static bool wait(const Device& device);
   // The end of the latest copies. If they go on, `mark` names them.
-  [[nodiscard]] static objects::FarCopy finish(const Device& device, CudaEvent& mark);
+  [[nodiscard]] static objects::FarCopy finish(Device& device, CudaEvent& mark);
 
   struct Pin {
     std::uint8_t* memory = nullptr;  // null: cannot be pinned

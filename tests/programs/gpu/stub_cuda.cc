@@ -460,6 +460,20 @@ STUB int cuMemcpyAsync(Address to, Address from, std::size_t octets, Stream* str
   });
   return kSuccess;
 }
+// The GPU reaches pinned memory at the address of the CPU.
+STUB int cuMemHostGetDevicePointer_v2(Address* address, void* memory, unsigned) {
+  *address = reinterpret_cast<std::uintptr_t>(memory);
+  return is_pinned(*address) ? kSuccess : kInvalidValue;
+}
+STUB int cuStreamWriteValue32_v2(Stream* stream, Address to, std::uint32_t value, unsigned) {
+  if (!has_context()) return kInvalidContext;
+  if (!is_pinned(to)) return kInvalidValue;
+  stream->add([=] {
+    auto* const word = reinterpret_cast<std::uint32_t*>(static_cast<std::uintptr_t>(to));
+    if (is_pinned(to)) __atomic_store_n(word, value, __ATOMIC_RELEASE);
+  });
+  return kSuccess;
+}
 STUB int cuStreamQuery(Stream* stream) {
   if (!has_context()) return kInvalidContext;
   const std::lock_guard lock(stream->mutex);
