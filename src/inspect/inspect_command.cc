@@ -147,7 +147,8 @@ int run_inspect(const InspectOptions& options) {
 
 void add_inspect_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<InspectOptions>();
-  CLI::App* inspect = app.add_subcommand("inspect", "Show captures or running programs in a browser");
+  CLI::App* inspect = add_command(app, "inspect", kPackets, "Show captures or running programs in a browser",
+                                  "rrdma inspect now.pcapng\nrrdma inspect a.pcapng b.pcapng\nrrdma inspect");
   inspect->add_option("FILE", options->files,
                       "Captures (pcap or pcapng); - for standard input. Without a file: running programs");
   inspect->add_option("-o,--export", options->export_to, "Write one HTML file that needs no server, and exit")

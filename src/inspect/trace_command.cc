@@ -86,7 +86,8 @@ int run_trace(const TraceOptions& options) {
 
 void add_trace_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<TraceOptions>();
-  CLI::App* trace = app.add_subcommand("trace", "Record running programs for ui.perfetto.dev");
+  CLI::App* trace = add_command(app, "trace", kPackets, "Record running programs for ui.perfetto.dev",
+                                "rrdma trace --seconds 5 now.perfetto-trace");
   trace
       ->add_option("FILE", options->file,
                    "The trace file, in the native format of Perfetto; overwritten if it exists")

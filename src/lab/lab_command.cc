@@ -322,7 +322,9 @@ void settle_lab_words(std::vector<char*>& out) {
 
 void add_lab_command(CLI::App& app, Runner& chosen) {
   CLI::App* lab =
-      app.add_subcommand("lab", "Create a virtual network of hosts on this machine, unprivileged");
+      add_command(app, "lab", kTesting, "Create a virtual network of hosts on this machine, unprivileged",
+                  "rrdma lab up star\nrrdma lab run h1 -- ib_write_bw\nrrdma lab run h2 -- ib_write_bw "
+                  "h1\nrrdma lab cut h1 s1");
   lab->require_subcommand(1);
   argument_hooks().push_back(settle_lab_words);
   add_up(*lab, chosen);

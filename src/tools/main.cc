@@ -88,7 +88,7 @@ int explain_usage(const CLI::App& app, const CLI::ParseError& error) {
 
 void add_help_command(CLI::App& app, Runner& chosen) {
   auto wanted = std::make_shared<std::string>();
-  CLI::App* help = app.add_subcommand("help", "Show the usage of a command");
+  CLI::App* help = add_command(app, "help", kAskingForHelp, "Show the usage of a command", "rrdma help run");
   help->add_option("COMMAND", *wanted, "A command from `rrdma help`");
   help->footer("Exit status: 0, or 2 if there is no such command.");
   help->callback([&app, &chosen, wanted] {
@@ -142,7 +142,6 @@ int run(int argc, char** argv) {
 
   Runner chosen;
   add_commands(app, chosen, argc > 1 ? argv[1] : "");
-  arrange_help(app);
   try {
     std::vector<char*> arguments(argv, argv + argc);
     for (const ArgumentHook hook : argument_hooks()) hook(arguments);
@@ -160,6 +159,17 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+
+CLI::App* add_command(CLI::App& app, const char* name, const char* group, const char* what,
+                      std::string examples) {
+  CLI::App* command = app.add_subcommand(name, what);
+  command->group(group);
+  if (examples.empty()) return command;
+  for (std::size_t at = examples.find('\n'); at != std::string::npos; at = examples.find('\n', at + 1))
+    examples.insert(at + 1, "  ");
+  command->footer([examples] { return "Examples:\n  " + examples; });
+  return command;
+}
 
 std::vector<ArgumentHook>& argument_hooks() {
   static std::vector<ArgumentHook> hooks;

@@ -98,7 +98,9 @@ int run_capture(const CaptureOptions& options) {
 
 void add_capture_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<CaptureOptions>();
-  CLI::App* capture = app.add_subcommand("capture", "Write the packets of running programs to a file");
+  CLI::App* capture = add_command(
+      app, "capture", kPackets, "Write the packets of running programs to a file",
+      "rrdma capture now.pcapng\nrrdma capture --seconds 5 now.pcapng\nrrdma capture --wireshark");
   capture->add_option("FILE", options->file, "The pcapng file; - for standard output");
   capture->add_flag("--append", options->append, "Keep the packets that the file holds already");
   capture->add_flag("--wireshark", options->wireshark, "Start Wireshark and show the packets as they arrive");

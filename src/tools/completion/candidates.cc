@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 #include <memory>
 
 #include "faults/kinds.h"
+#include "host/own_executable.h"
 #include "tools/devices/local_devices.h"
 #include "tools/explain/catalogue.h"
 #include "tools/stat/observation.h"
@@ -123,7 +123,7 @@ bool values_of(const std::string& option, const std::string& command, Candidates
 }
 
 // The arguments that are not options. `path` is the command with its subcommands: "fault set".
-void add_arguments(const std::string& path, const CLI::App& app, Candidates& found) {
+void add_arguments(const std::string& path, const CLI::App& app, const CLI::App& command, Candidates& found) {
   const auto add = [&](std::vector<Candidate> more) {
     found.words.insert(found.words.end(), std::make_move_iterator(more.begin()),
                        std::make_move_iterator(more.end()));
@@ -143,10 +143,10 @@ void add_arguments(const std::string& path, const CLI::App& app, Candidates& fou
     found.files = true;
   } else if (path == "completion") {
     add(plain({"bash", "zsh", "fish"}));
-  } else if (path == "decode" || path == "inspect" || path == "trace" || path == "capture") {
-    if (path == "decode") add(plain({"qp=", "peer=", "op=", "psn=", "len>", "rkey=", "status=", "errors"}));
-    found.files = true;
+  } else if (path == "decode") {
+    add(plain({"qp=", "peer=", "op=", "psn=", "len>", "rkey=", "status=", "errors"}));
   }
+  if (command.get_option_no_throw("FILE") != nullptr) found.files = true;
 }
 
 bool takes_value(const CLI::App& command, const std::string& word) {
@@ -163,9 +163,7 @@ bool is_subcommand_name(const std::string& word) {
 // `rrdma rpc` is a program of its own: its help is the only declaration of its words.
 std::vector<Candidate> words_of_help(const std::string& command, bool wants_options) {
   std::vector<Candidate> made;
-  std::error_code error;
-  const std::string own =
-      std::filesystem::read_symlink("/proc/self/exe", error);  // of the shell, inside popen
+  const std::string own = host::own_executable();
   const std::unique_ptr<FILE, int (*)(FILE*)> help(
       ::popen(("'" + own + "' " + command + " --help 2>&1").c_str(), "r"), &::pclose);
   std::array<char, 512> line{};
@@ -226,7 +224,7 @@ Candidates candidates_for(const CLI::App& app, const std::vector<std::string>& w
     return found;
   } else {
     found.words = subcommands(*command);
-    add_arguments(path, app, found);
+    add_arguments(path, app, *command, found);
     if (path.empty()) {
       found.words.push_back({"--help", "Print the usage"});
       found.words.push_back({"--version", "Print the version"});

@@ -54,7 +54,9 @@ int print_words(const CLI::App& app, const std::vector<std::string>& words) {
 
 void add_completion_command(CLI::App& app, Runner& chosen) {
   auto shell = std::make_shared<std::string>();
-  CLI::App* completion = app.add_subcommand("completion", "Print the completion script of a shell");
+  CLI::App* completion =
+      add_command(app, "completion", kAskingForHelp, "Print the completion script of a shell",
+                  "source <(rrdma completion bash)\nrrdma completion fish | source");
   completion->add_option("SHELL", *shell, "bash, zsh or fish")->required();
   completion->footer("Exit status: 0, or 2 on failure.");
   completion->callback([&chosen, shell] { chosen = [shell] { return print_script(*shell); }; });

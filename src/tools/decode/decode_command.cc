@@ -285,7 +285,9 @@ int run_decode(DecodeOptions& options) {
 
 void add_decode_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<DecodeOptions>();
-  CLI::App* decode = app.add_subcommand("decode", "Print the RoCE packets of a pcap or pcapng file");
+  CLI::App* decode =
+      add_command(app, "decode", kPackets, "Print the RoCE packets of a pcap or pcapng file",
+                  "rrdma decode now.pcapng\nrrdma decode now.pcapng errors\nrrdma decode -v now.pcapng");
   decode->add_option("FILE", options->file, "The capture; - for standard input")->required();
   decode
       ->add_option("FILTER", options->filter_words,

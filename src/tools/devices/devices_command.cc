@@ -162,9 +162,8 @@ int show_gids(const DeviceOptions& options) {
 }
 
 template <typename Run>
-CLI::App* add_listing(CLI::App& app, Runner& chosen, const char* name, const char* description,
-                      const char* footer, std::shared_ptr<DeviceOptions> options, Run run) {
-  CLI::App* command = app.add_subcommand(name, description);
+CLI::App* add_listing(CLI::App* command, Runner& chosen, const char* footer,
+                      std::shared_ptr<DeviceOptions> options, Run run) {
   command
       ->add_option("--netdev", options->netdev,
                    "Show the device on this network interface (default: same as `rrdma run`)")
@@ -179,7 +178,9 @@ CLI::App* add_listing(CLI::App& app, Runner& chosen, const char* name, const cha
 
 void add_devices_command(CLI::App& app, Runner& chosen) {
   add_listing(
-      app, chosen, "devices", "List the RDMA devices that programs find",
+      add_command(app, "devices", kLooking, "List the RDMA devices that programs find",
+                  "rrdma devices\nrrdma devices --netdev eth0"),
+      chosen,
       "The IB MTU is the largest path MTU that fits the interface; 4096 needs an interface MTU of 4192.\n"
       "Exit status: 0, or 2 if there is no device.",
       std::make_shared<DeviceOptions>(), show_devices);
@@ -187,11 +188,13 @@ void add_devices_command(CLI::App& app, Runner& chosen) {
 
 void add_gids_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<DeviceOptions>();
-  CLI::App* gids =
-      add_listing(app, chosen, "gids", "List the GIDs (addresses) of a device with their indices",
-                  "Programs take the index as an option: `-g` of ibv_rc_pingpong, `-x` of ib_write_bw.\n"
-                  "Exit status: 0, or 2 if there is no GID.",
-                  options, show_gids);
+  CLI::App* gids = add_listing(
+      add_command(app, "gids", kLooking, "List the GIDs (addresses) of a device with their indices",
+                  "rrdma gids\nrrdma gids rrdma0"),
+      chosen,
+      "Programs take the index as an option: `-g` of ibv_rc_pingpong, `-x` of ib_write_bw.\n"
+      "Exit status: 0, or 2 if there is no GID.",
+      options, show_gids);
   gids->add_option("DEVICE", options->device, "Only the GIDs of this device, such as rrdma0");
 }
 

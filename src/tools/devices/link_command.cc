@@ -108,7 +108,8 @@ int show_links(const LinkOptions& options) {
 
 void add_link_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<LinkOptions>();
-  CLI::App* link = app.add_subcommand("link", "Add, remove and list devices on further interfaces");
+  CLI::App* link = add_command(app, "link", kLooking, "Add, remove and list devices on further interfaces",
+                               "rrdma link show\nrrdma link add eth1");
   link->require_subcommand(1);
   CLI::App* add = link->add_subcommand("add", "Add a device on this interface");
   add->add_option("IF", options->interface, "The network interface")->required();

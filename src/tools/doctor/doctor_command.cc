@@ -103,7 +103,8 @@ int run_doctor(const DoctorOptions& options) {
 void add_doctor_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<DoctorOptions>();
   CLI::App* doctor =
-      app.add_subcommand("doctor", "Check this machine, a program or a peer, and suggest remedies");
+      add_command(app, "doctor", kLooking, "Check this machine, a program or a peer, and suggest remedies",
+                  "rrdma doctor\nrrdma doctor --peer 10.9.0.2\nrrdma doctor --program ./server");
   doctor
       ->add_option("--netdev", options->netdev,
                    "Network interface of the device (default: same as `rrdma run`)")

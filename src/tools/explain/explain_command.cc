@@ -209,7 +209,10 @@ int run_explain(const ExplainOptions& options) {
 
 void add_explain_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<ExplainOptions>();
-  CLI::App* explain = app.add_subcommand("explain", "Explain the last errors of a process, or an error code");
+  CLI::App* explain =
+      add_command(app, "explain", kLooking, "Explain the last errors of a process, or an error code",
+                  "rrdma explain\nrrdma explain --pid 4711 --lang zh\nrrdma explain "
+                  "IBV_WC_RETRY_EXC_ERR\nrrdma explain 12");
   auto* words =
       explain->add_option("CODE", options->words,
                           "A name (IBV_WC_RETRY_EXC_ERR, EINVAL), the text that a program printed, a "

@@ -264,7 +264,9 @@ void add_set(CLI::App& fault, Runner& chosen) {
 }  // namespace
 
 void add_fault_command(CLI::App& app, Runner& chosen) {
-  CLI::App* fault = app.add_subcommand("fault", "Inject faults into running programs");
+  CLI::App* fault = add_command(app, "fault", kTesting, "Inject faults into running programs",
+                                "rrdma fault set verb=ibv_reg_mr:ENOMEM --count 1\nrrdma fault set "
+                                "net=drop=0.01\nrrdma fault list\nrrdma fault clear all");
   fault->require_subcommand(1);
   add_set(*fault, chosen);
   auto listed = std::make_shared<FaultOptions>();

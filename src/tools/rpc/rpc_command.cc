@@ -31,7 +31,7 @@ int hand_over(std::vector<std::string> words) {
 }  // namespace
 
 void add_rpc_command(CLI::App& app, Runner& chosen) {
-  CLI::App* rpc = app.add_subcommand("rpc", "Call, list and benchmark services of rrdma::rpc");
+  CLI::App* rpc = add_command(app, "rpc", kRunning, "Call, list and benchmark services of rrdma::rpc", "");
   // That program parses the remaining arguments.
   rpc->set_help_flag();
   rpc->prefix_command();

@@ -119,7 +119,9 @@ int drop_run_separator(CLI::App& app, int argc, char** argv) {
 
 void add_run_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App* run = app.add_subcommand("run", "Run a program with an RDMA device in software");
+  CLI::App* run = add_command(app, "run", kRunning, "Run a program with an RDMA device in software",
+                              "rrdma run -- ib_write_bw\nrrdma run --explain --pcap run.pcapng -- "
+                              "./server\nrrdma run --fault drop=0.01 -- ib_send_lat 10.9.0.1");
   add_device_options(*run, options->settings);
   run->formatter(std::make_shared<RunFormatter>());
   // All words from the program's name on belong to the program.

@@ -108,7 +108,8 @@ int run_env(EnvOptions& options) {
 
 void add_shell_command(CLI::App& app, Runner& chosen) {
   auto settings = std::make_shared<DeviceSettings>();
-  CLI::App* shell = app.add_subcommand("shell", "Start a shell in which every program has the device");
+  CLI::App* shell = add_command(app, "shell", kRunning, "Start a shell in which every program has the device",
+                                "rrdma shell\nrrdma shell --private --devices 2");
   add_device_options(*shell, *settings);
   shell->footer(
       "The variable SHELL selects the shell.\n"
@@ -118,7 +119,9 @@ void add_shell_command(CLI::App& app, Runner& chosen) {
 
 void add_env_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<EnvOptions>();
-  CLI::App* env = app.add_subcommand("env", "Print the commands that enable the device in the current shell");
+  CLI::App* env =
+      add_command(app, "env", kRunning, "Print the commands that enable the device in the current shell",
+                  "eval \"$(rrdma env)\"\neval \"$(rrdma env --unset)\"");
   add_device_options(*env, options->settings);
   auto* unset = env->add_flag("-u,--unset", options->unset, "Print the commands that disable it again");
   env->add_flag("-j,--json", options->json, "Print the variables as JSON")->excludes(unset);

@@ -234,8 +234,9 @@ CLI::Option* add_faults_option(CLI::App& sim, SimOptions& options) {
 
 void add_sim_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<SimOptions>();
-  CLI::App* sim =
-      app.add_subcommand("sim", "Run the protocol engine in a simulated network and verify its guarantees");
+  CLI::App* sim = add_command(app, "sim", kTesting,
+                              "Run the protocol engine in a simulated network and verify its guarantees",
+                              "rrdma sim --seconds 1\nrrdma sim --scenario incast --cc dcqcn");
   std::vector<CLI::Option*> shape = {
       sim->add_option("--hosts", options->hosts, "Number of hosts, on one switch")->capture_default_str(),
       sim->add_option("--qps", options->qps, "Number of connected QPs, distributed over the hosts")

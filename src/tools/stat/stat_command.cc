@@ -76,8 +76,9 @@ std::optional<std::uint32_t> number_of(const std::string& text) {
 void add_stat_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<StatOptions>();
   auto qpn = std::make_shared<std::string>();
-  CLI::App* stat =
-      app.add_subcommand("stat", "Show the counters of all programs, a device, a process or a queue pair");
+  CLI::App* stat = add_command(app, "stat", kLooking,
+                               "Show the counters of all programs, a device, a process or a queue pair",
+                               "rrdma stat\nrrdma stat --watch 1\nrrdma stat --json");
   stat->add_option("-p,--pid", options->choice.pid, "Show the counters of this process")->option_text("PID");
   stat->add_option("-d,--device", options->choice.device,
                    "Show the counters of this device, including programs that have exited")

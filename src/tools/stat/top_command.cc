@@ -247,7 +247,8 @@ int run_top(const TopOptions& options) {
 
 void add_top_command(CLI::App& app, Runner& chosen) {
   auto options = std::make_shared<TopOptions>();
-  CLI::App* top = app.add_subcommand("top", "Monitor processes and queue pairs on a full screen");
+  CLI::App* top = add_command(app, "top", kLooking, "Monitor processes and queue pairs on a full screen",
+                              "rrdma top\nrrdma top --sort resent");
   top->add_option("-i,--interval", options->interval_s, "Seconds between updates (default 1)")
       ->option_text("SECONDS")
       ->check(CLI::Range(0.1, 3600.0));

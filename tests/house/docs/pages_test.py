@@ -78,7 +78,8 @@ class Pages(unittest.TestCase):
     def test_every_document_is_in_an_index(self):
         indices = [pathlib.Path(path) for path in ("docs/README.md", "docs/adr/README.md", "docs/learn/README.md", "docs/learn/README.zh-CN.md")]
         listed = set().union(*map(links, indices))
-        pages = {path.relative_to(SOURCE) for path in (SOURCE / "docs/man").iterdir()}
+        # `rrdma --help` is the index of the pages of commands; docs.text compares the two.
+        pages = {path.relative_to(SOURCE) for path in (SOURCE / "docs/man").iterdir() if not path.match("rrdma-*.1")}
         unlisted = {pathlib.Path("docs/README.md"), pathlib.Path("docs/adr/template.md")}
         missing = {str(path) for path in pages | set(documents()) - unlisted if path not in listed and path.parts[0] != ".github"}
         self.assertEqual(missing, set())
