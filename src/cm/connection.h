@@ -14,6 +14,7 @@
 #include "base/intrusive_list.h"
 #include "cm/deadline_heap.h"
 #include "cm/parameters.h"
+#include "cm/values/established.h"
 #include "wire/cm_mad.h"
 
 namespace rrdma::cm {
@@ -41,36 +42,16 @@ enum class State : std::uint8_t {
 
 struct Listener;
 
-struct Connection {
-  ConnectionId id;
+struct Connection : EstablishedConnection {
   std::uint64_t serial = 0;  // distinguishes this connection from a later one with the same ID
   State state = State::kIdle;
   OwnerToken owner = 0;
   bool owned = true;
   bool announced = true;  // the owner has seen its ConnectRequest or LookupRequest
-  bool active = false;    // sent the REQ or SIDR_REQ
 
-  wire::CommId remote_id;  // or the request ID of a SIDR_REQ
-  std::uint64_t transaction_id = 0;
-  Route route;
   std::uint64_t service_id = 0;
-  std::uint64_t local_ca_guid = 0;
-
-  QpType qp_type = QpType::kReliable;
-  wire::Qpn local_qpn;
-  wire::Qpn remote_qpn;
-  wire::Psn send_psn;
-  wire::Psn receive_psn;
-  std::uint8_t path_mtu = 0;
-  std::uint8_t responder_resources = 0;
-  std::uint8_t initiator_depth = 0;
-  std::uint8_t retry_count = 0;
-  std::uint8_t rnr_retry_count = 0;
-  std::uint8_t ack_timeout = 0;  // code; also the length of TIMEWAIT
   bool alternate_path_asked = false;
 
-  Duration response_timeout;  // the peer's time limit for an answer
-  std::uint8_t max_cm_retries = 0;
   Duration time_asked_for;                   // requested by our last MRA
   std::optional<wire::MadBuffer> last_sent;  // for repetition by a timer or on a duplicate
 

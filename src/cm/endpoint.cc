@@ -117,25 +117,7 @@ Result<EstablishedConnection, Error> Endpoint::snapshot(ConnectionId id) const {
   const Connection* connection = owned(id);
   if (connection == nullptr) return Failure{Error::kUnknownConnection};
   if (connection->state != State::kEstablished) return Failure{Error::kWrongState};
-  return EstablishedConnection{.id = connection->id,
-                               .remote_id = connection->remote_id,
-                               .route = connection->route,
-                               .active = connection->active,
-                               .qp_type = connection->qp_type,
-                               .local_qpn = connection->local_qpn,
-                               .remote_qpn = connection->remote_qpn,
-                               .send_psn = connection->send_psn,
-                               .receive_psn = connection->receive_psn,
-                               .path_mtu = connection->path_mtu,
-                               .responder_resources = connection->responder_resources,
-                               .initiator_depth = connection->initiator_depth,
-                               .retry_count = connection->retry_count,
-                               .rnr_retry_count = connection->rnr_retry_count,
-                               .ack_timeout = connection->ack_timeout,
-                               .max_cm_retries = connection->max_cm_retries,
-                               .response_timeout = connection->response_timeout,
-                               .transaction_id = connection->transaction_id,
-                               .local_ca_guid = connection->local_ca_guid};
+  return static_cast<const EstablishedConnection&>(*connection);
 }
 
 Result<void, Error> Endpoint::restore(const EstablishedConnection& from, OwnerToken owner) {
@@ -147,23 +129,9 @@ Result<void, Error> Endpoint::restore(const EstablishedConnection& from, OwnerTo
   if (remote_taken) return Failure{Error::kIdInUse};
   Connection* connection = table_.create_with_id(from.id);
   if (connection == nullptr) return Failure{Error::kIdInUse};
+  static_cast<EstablishedConnection&>(*connection) = from;
   connection->state = State::kEstablished;
   connection->owner = owner;
-  connection->active = from.active;
-  connection->remote_id = from.remote_id;
-  connection->transaction_id = from.transaction_id;
-  connection->route = from.route;
-  connection->local_ca_guid = from.local_ca_guid;
-  connection->qp_type = from.qp_type;
-  connection->local_qpn = from.local_qpn;
-  connection->remote_qpn = from.remote_qpn;
-  connection->send_psn = from.send_psn;
-  connection->receive_psn = from.receive_psn;
-  connection->path_mtu = from.path_mtu;
-  connection->responder_resources = from.responder_resources;
-  connection->initiator_depth = from.initiator_depth;
-  connection->retry_count = from.retry_count;
-  connection->rnr_retry_count = from.rnr_retry_count;
   // Do not trust the times that a program saved.
   connection->ack_timeout = std::min(from.ack_timeout, kTimeCodeMax);
   connection->max_cm_retries = std::min(from.max_cm_retries, kDefaultCmRetries);
