@@ -89,24 +89,14 @@ int Station::query(Channel& channel, const rdma_ucm_query& command, std::size_t 
   const Response response{command.response, room};
   const std::lock_guard lock(mutex_);
   switch (command.option) {
-    case RDMA_USER_CM_QUERY_ADDR: {
-      rdma_ucm_query_addr_resp answer{};
-      answer.src_size = static_cast<std::uint16_t>(emit_sockaddr(id->source, &answer.src_addr));
-      answer.dst_size = static_cast<std::uint16_t>(emit_sockaddr(id->destination, &answer.dst_addr));
-      if (id->device != nullptr) {
-        answer.node_guid = guid_of(*id->device);
-        answer.ibdev_index = kOwnIndex;
-        answer.port_num = kPort;
-        answer.pkey = htobe16(wire::kDefaultPKey);
-      }
-      return response.write(&answer, sizeof answer, offsetof(rdma_ucm_query_addr_resp, ibdev_index));
-    }
+    case RDMA_USER_CM_QUERY_ADDR:
     case RDMA_USER_CM_QUERY_GID: {
+      const bool ip = command.option == RDMA_USER_CM_QUERY_ADDR;
+      const auto source = ip ? id->source : ib_address(*id, id->route.local, id->source.port);
+      const auto destination = ip ? id->destination : ib_address(*id, id->route.remote, id->destination.port);
       rdma_ucm_query_addr_resp answer{};
-      answer.src_size = static_cast<std::uint16_t>(
-          emit_sockaddr(ib_address(*id, id->route.local, id->source.port), &answer.src_addr));
-      answer.dst_size = static_cast<std::uint16_t>(
-          emit_sockaddr(ib_address(*id, id->route.remote, id->destination.port), &answer.dst_addr));
+      answer.src_size = static_cast<std::uint16_t>(emit_sockaddr(source, &answer.src_addr));
+      answer.dst_size = static_cast<std::uint16_t>(emit_sockaddr(destination, &answer.dst_addr));
       if (id->device != nullptr) {
         answer.node_guid = guid_of(*id->device);
         answer.ibdev_index = kOwnIndex;
