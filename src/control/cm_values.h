@@ -22,16 +22,12 @@ struct LastOf<cm::DisconnectCause> {
 
 template <>
 struct FieldsOf<wire::Gid> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& gid) {
-    archive.array(gid.octets);
-  }
+  static void list(auto& archive, auto& gid) { archive.array(gid.octets); }
 };
 
 // 24-bit numbers.
 struct FieldsOf24 {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& number) {
+  static void list(auto& archive, auto& number) {
     archive(number.value);
     archive.require(number.value <= wire::kMask24);
   }
@@ -43,10 +39,7 @@ struct FieldsOf<wire::Psn> : FieldsOf24 {};
 
 // Numbers without a constraint.
 struct FieldsOfNumber {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& number) {
-    archive(number.value);
-  }
+  static void list(auto& archive, auto& number) { archive(number.value); }
 };
 template <>
 struct FieldsOf<wire::QKey> : FieldsOfNumber {};
@@ -55,16 +48,12 @@ struct FieldsOf<wire::CommId> : FieldsOfNumber {};
 
 template <>
 struct FieldsOf<Duration> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& duration) {
-    archive(duration.ns);
-  }
+  static void list(auto& archive, auto& duration) { archive(duration.ns); }
 };
 
 template <>
 struct FieldsOf<cm::PrivateData> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& data) {
+  static void list(auto& archive, auto& data) {
     archive(data.length);
     archive.require(data.length <= data.octets.size());
     archive.array(data.octets);
@@ -74,8 +63,7 @@ struct FieldsOf<cm::PrivateData> {
 // The addresses of a call: two of the same IP version.
 template <>
 struct FieldsOf<wire::IpCmHeader> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& header) {
+  static void list(auto& archive, auto& header) {
     archive.enumeration(header.version, wire::IpVersion::kIpv6);
     archive(header.source_port, header.source, header.destination);
     const bool ipv4 = header.version == wire::IpVersion::kIpv4;
@@ -86,17 +74,13 @@ struct FieldsOf<wire::IpCmHeader> {
 
 template <>
 struct FieldsOf<cm::Ece> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& ece) {
-    archive(ece.vendor_id, ece.options);
-  }
+  static void list(auto& archive, auto& ece) { archive(ece.vendor_id, ece.options); }
 };
 
 // The daemon determines flow label and partition key.
 template <>
 struct FieldsOf<cm::Route> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& route) {
+  static void list(auto& archive, auto& route) {
     archive(route.local, route.remote, route.interface_index, route.traffic_class, route.hop_limit,
             route.service_level);
   }
@@ -105,8 +89,7 @@ struct FieldsOf<cm::Route> {
 // The daemon determines owner and timeouts.
 template <>
 struct FieldsOf<cm::ConnectParameters> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& p) {
+  static void list(auto& archive, auto& p) {
     archive(p.route, p.service_id, p.ip, p.qp_type, p.qpn, p.starting_psn, p.path_mtu, p.responder_resources,
             p.initiator_depth, p.retry_count, p.rnr_retry_count, p.flow_control, p.srq, p.packet_lifetime,
             p.local_ca_guid, p.ece, p.private_data);
@@ -115,16 +98,12 @@ struct FieldsOf<cm::ConnectParameters> {
 
 template <>
 struct FieldsOf<cm::LookupParameters> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& p) {
-    archive(p.route, p.service_id, p.ip, p.private_data);
-  }
+  static void list(auto& archive, auto& p) { archive(p.route, p.service_id, p.ip, p.private_data); }
 };
 
 template <>
 struct FieldsOf<cm::AcceptParameters> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& p) {
+  static void list(auto& archive, auto& p) {
     archive(p.qpn, p.starting_psn, p.responder_resources, p.initiator_depth, p.rnr_retry_count,
             p.flow_control, p.srq, p.local_ca_guid, p.ece, p.private_data);
   }
@@ -133,16 +112,14 @@ struct FieldsOf<cm::AcceptParameters> {
 // The daemon adds additional information.
 template <>
 struct FieldsOf<cm::RejectParameters> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& p) {
+  static void list(auto& archive, auto& p) {
     archive.number(p.reason);
     archive(p.private_data);
   }
 };
 template <>
 struct FieldsOf<cm::LookupReplyParameters> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& p) {
+  static void list(auto& archive, auto& p) {
     archive.number(p.status);
     archive(p.qpn, p.qkey, p.ece, p.private_data);
   }
@@ -150,8 +127,7 @@ struct FieldsOf<cm::LookupReplyParameters> {
 
 template <>
 struct FieldsOf<cm::QpAttributes> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& a) {
+  static void list(auto& archive, auto& a) {
     archive(a.qp_type, a.route, a.remote_read_and_atomic, a.path_mtu, a.destination_qpn, a.receive_psn,
             a.max_destination_reads, a.min_rnr_timer, a.send_psn, a.timeout, a.retry_count, a.rnr_retry_count,
             a.max_reads);
@@ -160,8 +136,7 @@ struct FieldsOf<cm::QpAttributes> {
 
 template <>
 struct FieldsOf<cm::EstablishedConnection> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& c) {
+  static void list(auto& archive, auto& c) {
     archive(c.id, c.remote_id, c.route, c.active, c.qp_type, c.local_qpn, c.remote_qpn, c.send_psn,
             c.receive_psn, c.path_mtu, c.responder_resources, c.initiator_depth, c.retry_count,
             c.rnr_retry_count, c.ack_timeout, c.max_cm_retries, c.response_timeout, c.transaction_id,
@@ -173,8 +148,7 @@ struct FieldsOf<cm::EstablishedConnection> {
 
 template <>
 struct FieldsOf<cm::ConnectRequest> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& r) {
+  static void list(auto& archive, auto& r) {
     archive(r.route, r.service_id, r.ip, r.remote_ca_guid, r.qp_type, r.remote_qpn, r.remote_qkey,
             r.remote_psn, r.path_mtu, r.responder_resources, r.initiator_depth, r.retry_count,
             r.rnr_retry_count, r.flow_control, r.srq, r.ece);
@@ -182,16 +156,14 @@ struct FieldsOf<cm::ConnectRequest> {
 };
 template <>
 struct FieldsOf<cm::ConnectReply> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& r) {
+  static void list(auto& archive, auto& r) {
     archive(r.remote_ca_guid, r.remote_qpn, r.remote_qkey, r.remote_psn, r.responder_resources,
             r.initiator_depth, r.target_ack_delay, r.rnr_retry_count, r.flow_control, r.srq, r.ece);
   }
 };
 template <>
 struct FieldsOf<cm::Rejected> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& r) {
+  static void list(auto& archive, auto& r) {
     archive.number(r.reason);
     archive(r.was_established, r.info_length);
     archive.array(r.info);
@@ -199,37 +171,26 @@ struct FieldsOf<cm::Rejected> {
 };
 template <>
 struct FieldsOf<cm::Unreachable> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& u) {
-    archive.number(u.unanswered);
-  }
+  static void list(auto& archive, auto& u) { archive.number(u.unanswered); }
 };
 template <>
 struct FieldsOf<cm::Disconnected> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& d) {
-    archive(d.cause);
-  }
+  static void list(auto& archive, auto& d) { archive(d.cause); }
 };
 template <>
 struct FieldsOf<cm::LookupRequest> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& r) {
-    archive(r.route, r.service_id, r.ip);
-  }
+  static void list(auto& archive, auto& r) { archive(r.route, r.service_id, r.ip); }
 };
 template <>
 struct FieldsOf<cm::LookupReply> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& r) {
+  static void list(auto& archive, auto& r) {
     archive.number(r.status);
     archive(r.qpn, r.qkey, r.ece, r.info_length);
     archive.array(r.info);
   }
 };
 struct NoFields {
-  template <typename Archive, typename Self>
-  static void list(Archive&, Self&) {}
+  static void list(auto&, auto&) {}
 };
 template <>
 struct FieldsOf<cm::Established> : NoFields {};
@@ -238,10 +199,7 @@ struct FieldsOf<cm::TimeWaitExit> : NoFields {};
 
 template <>
 struct FieldsOf<cm::Event> {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& event) {
-    archive(event.id, event.details, event.private_data);
-  }
+  static void list(auto& archive, auto& event) { archive(event.id, event.details, event.private_data); }
 };
 
 }  // namespace rrdma::control

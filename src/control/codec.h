@@ -32,10 +32,7 @@ namespace rrdma::control {
 // Lists the fields of a type. By default the type does so itself; types of lower layers specialize this.
 template <typename T>
 struct FieldsOf {
-  template <typename Archive, typename Self>
-  static void list(Archive& archive, Self& self) {
-    T::fields(archive, self);
-  }
+  static void list(auto& archive, auto& self) { T::fields(archive, self); }
 };
 
 // The last enumerator, for every enumeration in a message.

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <set>
 #include <thread>
 
 #include "base/prng.h"
@@ -352,15 +351,6 @@ TEST(ProcessPage, AReaderNeverSeesHalfAnUpdate) {
     }
   }
   writer.join();
-}
-
-// Each subsystem's header numbers its own messages.
-TEST(Messages, NoTwoHaveOneNumber) {
-  const std::multiset<MessageType> numbers = {
-      kStartCapture, kCaptureStarted, kStopCapture, kCaptureOrder, kRecognisePeer, kPeerRecognised, kSetFault,
-      kFaultWasSet,  kClearFault,     kListFaults,  kFaultList,    kFaultOrder,    kFaultInjected};
-  for (const MessageType number : numbers)
-    EXPECT_EQ(numbers.count(number), 1u) << std::hex << static_cast<unsigned>(number);
 }
 
 }  // namespace rrdma::control::control_test

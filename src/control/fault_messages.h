@@ -1,6 +1,5 @@
-// Messages about injected faults (numbers 0x220 to 0x22f): a tool sets, lists and clears rules; the daemon
-// keeps them and forwards them. Rules are text here (faults/rule.h parses them), so that an older daemon need
-// not know them all.
+// Messages about injected faults: a tool sets, lists and clears rules; the daemon keeps and forwards them.
+// Rules are text here (faults/rule.h parses them), so that an older daemon need not know them all.
 //
 //   tool:     SetFault -> FaultWasSet; ListFaults -> FaultList; ClearFault -> Done
 //   program:  FaultOrder (event): all rules for this program, whenever they change, and before its first
@@ -17,52 +16,34 @@
 
 namespace rrdma::control {
 
-inline constexpr MessageType kSetFault = static_cast<MessageType>(0x220);
-inline constexpr MessageType kFaultWasSet = static_cast<MessageType>(0x221);
-inline constexpr MessageType kClearFault = static_cast<MessageType>(0x222);
-inline constexpr MessageType kListFaults = static_cast<MessageType>(0x223);
-inline constexpr MessageType kFaultList = static_cast<MessageType>(0x224);
-inline constexpr MessageType kFaultOrder = static_cast<MessageType>(0x225);
-inline constexpr MessageType kFaultInjected = static_cast<MessageType>(0x226);
 inline constexpr std::size_t kRuleOctetsMax = 256;
 inline constexpr std::size_t kRulesMax = 40;  // all of them fit into one message
 
 struct SetFault {
-  static constexpr MessageType kType = kSetFault;
+  static constexpr MessageType kType = MessageType::kSetFault;
   std::string rule;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
-    archive.text(self.rule, kRuleOctetsMax);
-  }
+  static void fields(auto& archive, auto& self) { archive.text(self.rule, kRuleOctetsMax); }
 };
 
 struct FaultWasSet {
-  static constexpr MessageType kType = kFaultWasSet;
+  static constexpr MessageType kType = MessageType::kFaultWasSet;
   std::uint32_t number = 0;
   std::uint32_t programs = 0;  // number of programs notified
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
-    archive.value(self.number);
-    archive.value(self.programs);
-  }
+  static void fields(auto& archive, auto& self) { archive(self.number, self.programs); }
 };
 
 struct ClearFault {
-  static constexpr MessageType kType = kClearFault;
+  static constexpr MessageType kType = MessageType::kClearFault;
   std::uint32_t number = 0;  // 0: all rules of this user
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
-    archive.value(self.number);
-  }
+  static void fields(auto& archive, auto& self) { archive.value(self.number); }
 };
 
 struct ListFaults {
-  static constexpr MessageType kType = kListFaults;
-  template <typename Archive, typename Self>
-  static void fields(Archive&, Self&) {}
+  static constexpr MessageType kType = MessageType::kListFaults;
+  static void fields(auto&, auto&) {}
 };
 
 struct NumberedRule {
@@ -71,47 +52,40 @@ struct NumberedRule {
   std::string rule;
   std::uint64_t set_ns = 0;  // FaultList: wall clock time at which it was set
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
-    archive.value(self.number);
-    archive.value(self.injected);
+  static void fields(auto& archive, auto& self) {
+    archive(self.number, self.injected);
     archive.text(self.rule, kRuleOctetsMax);
     archive.value(self.set_ns);
   }
 };
 
 struct FaultList {
-  static constexpr MessageType kType = kFaultList;
+  static constexpr MessageType kType = MessageType::kFaultList;
   std::vector<NumberedRule> rules;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
-    archive.list(self.rules, kRulesMax);
-  }
+  static void fields(auto& archive, auto& self) { archive.list(self.rules, kRulesMax); }
 };
 
 // `packets_only`: some rule affects packets, so all traffic between programs of its user must travel as
 // packets.
 struct FaultOrder {
-  static constexpr MessageType kType = kFaultOrder;
+  static constexpr MessageType kType = MessageType::kFaultOrder;
   bool packets_only = false;
   std::vector<NumberedRule> rules;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
+  static void fields(auto& archive, auto& self) {
     archive.flag(self.packets_only);
     archive.list(self.rules, kRulesMax);
   }
 };
 
 struct FaultInjected {
-  static constexpr MessageType kType = kFaultInjected;
+  static constexpr MessageType kType = MessageType::kFaultInjected;
   std::uint32_t number = 0;
   std::string rule;
   std::string deed;  // one sentence
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
+  static void fields(auto& archive, auto& self) {
     archive.value(self.number);
     archive.text(self.rule, kRuleOctetsMax);
     archive.text(self.deed, kRuleOctetsMax);

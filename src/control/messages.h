@@ -10,8 +10,7 @@
 // failed request is answered by Failed, whose sentence is written for people.
 //
 // Versions: the layout of Header, the numbers of Hello and Refused and the body of Refused never change. Any
-// two versions can therefore detect that they differ. Everything else may change with kProtocolVersion. Each
-// subsystem of the daemon has its own range of numbers.
+// two versions can therefore detect that they differ. Everything else may change with kProtocolVersion.
 #pragma once
 
 #include <cstdint>
@@ -39,44 +38,86 @@ inline constexpr std::size_t kSentenceMax = 1024;
 inline constexpr std::size_t kNameMax = 64;
 inline constexpr std::size_t kCountersMax = 64;
 
+// Each subsystem has a range of numbers.
 enum class MessageType : std::uint16_t {
   // The session and the slots.
   kHello = 1,  // frozen
-  kWelcome = 2,
+  kWelcome,
   kRefused = 3,  // frozen
-  kDone = 4,
-  kFailed = 5,
-  kRequestSlot = 6,
-  kSlotGranted = 7,
-  kReleaseSlot = 8,
-  kUpdateProcess = 9,
-  kNetworkUp = 10,  // event
-  kRetire = 11,     // event
+  kDone,
+  kFailed,
+  kRequestSlot,
+  kSlotGranted,
+  kReleaseSlot,
+  kUpdateProcess,
+  kNetworkUp,  // event
+  kRetire,     // event
 
   // Peers on this host.
   kLookUpSlot = 0x40,
-  kSlotOwner = 0x41,
-  kOfferChannel = 0x42,
-  kChannelOffered = 0x43,  // event
-  kPeerGone = 0x44,        // event
-  kForwardFrame = 0x45,
-  kFrameForwarded = 0x46,  // event
+  kSlotOwner,
+  kOfferChannel,
+  kChannelOffered,  // event
+  kPeerGone,        // event
+  kForwardFrame,
+  kFrameForwarded,  // event
 
   // Requests of tools.
   kListProcesses = 0x80,
-  kProcessEntry = 0x81,
-  kQueryStatus = 0x82,
-  kStatus = 0x83,
-  kListDevices = 0x84,
-  kDeviceEntry = 0x85,
+  kProcessEntry,
+  kQueryStatus,
+  kStatus,
+  kListDevices,
+  kDeviceEntry,
 
   // Multicast.
   kJoinGroup = 0xc0,
-  kLeaveGroup = 0xc1,
+  kLeaveGroup,
 
-  // 0x100 to 0x1ff: the connection manager and QP1. 0x200 to 0x2ff: fault injection and capture.
+  // The connection manager and QP1.
   kCmFirst = 0x100,
+  kCmBind = kCmFirst,
+  kCmBound,
+  kCmRelease,
+  kCmListen,
+  kCmConnect,
+  kCmStarted,
+  kCmLookUp,
+  kCmAccept,
+  kCmReject,
+  kCmReplyLookUp,
+  kCmReady,
+  kCmNotify,
+  kCmDisconnect,
+  kCmDestroy,
+  kCmEstablished,
+  kCmRestore,
+  kCmEvent = 0x120,
+  kClaimMads = 0x1f0,
+  kSendMad,
+  kMadArrived,  // event
   kCmLast = 0x1ff,
+
+  // Captures.
+  kStartCapture = 0x200,
+  kCaptureStarted,
+  kStopCapture,
+  kCaptureOrder,
+  kWatchMads,
+  kMadSeen,
+
+  // Features of peers on other hosts.
+  kRecognisePeer = 0x210,
+  kPeerRecognised,
+
+  // Injected faults.
+  kSetFault = 0x220,
+  kFaultWasSet,
+  kClearFault,
+  kListFaults,
+  kFaultList,
+  kFaultOrder,
+  kFaultInjected,
 };
 
 struct Header {
@@ -113,11 +154,9 @@ struct SlotClaim {
   std::uint16_t next_index = 0;  // of the next QPN, within the slot
   std::uint8_t families = 0;     // families that it has sockets for
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
+  static void fields(auto& archive, auto& self) {
     archive.slot(self.slot);
-    archive.value(self.next_index);
-    archive.value(self.families);
+    archive(self.next_index, self.families);
   }
 };
 
@@ -134,15 +173,13 @@ struct Hello {
   std::vector<SlotClaim> claims;
   std::uint64_t token = 0;  // random, chosen by the program; the same for every daemon
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
+  static void fields(auto& archive, auto& self) {
     archive.enumeration(self.role, Role::kKeeper);
     archive.value(self.links);
     archive.text(self.program, kNameMax);
     archive.text(self.devices, kNameMax);
     archive.text(self.library_version, kNameMax);
-    archive.flag(self.has_page);
-    archive.flag(self.offers_parking);
+    archive(self.has_page, self.offers_parking);
     archive.list(self.claims, kSlotsOfProgramMax);
     archive.value(self.token);
   }
@@ -155,8 +192,7 @@ struct NetworkState {
   std::string reason;
   std::string remedy;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
+  static void fields(auto& archive, auto& self) {
     archive.value(self.families);
     archive.text(self.reason, kSentenceMax);
     archive.text(self.remedy, kSentenceMax);
@@ -175,14 +211,8 @@ struct Welcome {
   NetworkState network;
   std::vector<Slot> lost_slots;  // claims that other programs hold by now
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
-    archive.value(self.daemon_pid);
-    archive.value(self.daemon_uid);
-    archive.flag(self.is_system);
-    archive.value(self.token);
-    archive.flag(self.has_parking);
-    archive.nested(self.network);
+  static void fields(auto& archive, auto& self) {
+    archive(self.daemon_pid, self.daemon_uid, self.is_system, self.token, self.has_parking, self.network);
     archive.list(self.lost_slots, kSlotsOfProgramMax);
   }
 };
@@ -192,16 +222,12 @@ struct Refused {
   static constexpr MessageType kType = MessageType::kRefused;
   std::string sentence;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
-    archive.text(self.sentence, kSentenceMax);
-  }
+  static void fields(auto& archive, auto& self) { archive.text(self.sentence, kSentenceMax); }
 };
 
 struct Done {
   static constexpr MessageType kType = MessageType::kDone;
-  template <typename Archive, typename Self>
-  static void fields(Archive&, Self&) {}
+  static void fields(auto&, auto&) {}
 };
 
 struct Failed {
@@ -209,8 +235,7 @@ struct Failed {
   std::int32_t error = 0;  // an errno
   std::string sentence;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
+  static void fields(auto& archive, auto& self) {
     archive.value(self.error);
     archive.text(self.sentence, kSentenceMax);
   }
@@ -218,8 +243,7 @@ struct Failed {
 
 struct RequestSlot {
   static constexpr MessageType kType = MessageType::kRequestSlot;
-  template <typename Archive, typename Self>
-  static void fields(Archive&, Self&) {}
+  static void fields(auto&, auto&) {}
 };
 
 // Descriptors: one socket for each family in `families`, IPv4 first. The program may only receive from them;
@@ -232,12 +256,9 @@ struct SlotGranted {
   std::uint8_t families = 0;
   bool relayed = false;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
+  static void fields(auto& archive, auto& self) {
     archive.slot(self.slot);
-    archive.value(self.next_index);
-    archive.value(self.families);
-    archive.flag(self.relayed);
+    archive(self.next_index, self.families, self.relayed);
   }
 };
 
@@ -247,8 +268,7 @@ struct ReleaseSlot {
   Slot slot = 0;
   std::uint16_t next_index = 0;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
+  static void fields(auto& archive, auto& self) {
     archive.slot(self.slot);
     archive.value(self.next_index);
   }
@@ -260,8 +280,7 @@ struct UpdateProcess {
   std::uint32_t links = 0;
   std::string devices;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
+  static void fields(auto& archive, auto& self) {
     archive.value(self.links);
     archive.text(self.devices, kNameMax);
   }
@@ -273,17 +292,13 @@ struct NetworkUp {
   static constexpr MessageType kType = MessageType::kNetworkUp;
   NetworkState network;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
-    archive.nested(self.network);
-  }
+  static void fields(auto& archive, auto& self) { archive.nested(self.network); }
 };
 
 // To a keeper: the daemon exits on purpose and needs no successor.
 struct Retire {
   static constexpr MessageType kType = MessageType::kRetire;
-  template <typename Archive, typename Self>
-  static void fields(Archive&, Self&) {}
+  static void fields(auto&, auto&) {}
 };
 
 // Asks for the program that holds a slot on this host. Reply: SlotOwner. PeerGone follows when that owner is
@@ -292,10 +307,7 @@ struct LookUpSlot {
   static constexpr MessageType kType = MessageType::kLookUpSlot;
   Slot slot = 0;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
-    archive.slot(self.slot);
-  }
+  static void fields(auto& archive, auto& self) { archive.slot(self.slot); }
 };
 
 struct SlotOwner {
@@ -306,13 +318,8 @@ struct SlotOwner {
   std::uint32_t links = 0;
   std::uint64_t token = 0;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
-    archive.flag(self.found);
-    archive.flag(self.same_user);
-    archive.value(self.pid);
-    archive.value(self.links);
-    archive.value(self.token);
+  static void fields(auto& archive, auto& self) {
+    archive(self.found, self.same_user, self.pid, self.links, self.token);
   }
 };
 
@@ -324,8 +331,7 @@ struct OfferChannel {
   Slot to_slot = 0;
   std::vector<std::uint8_t> opaque;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
+  static void fields(auto& archive, auto& self) {
     archive.slot(self.from_slot);
     archive.slot(self.to_slot);
     archive.blob(self.opaque, kOpaqueMax);
@@ -342,14 +348,10 @@ struct ChannelOffered {
   std::uint64_t token = 0;
   std::vector<std::uint8_t> opaque;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
+  static void fields(auto& archive, auto& self) {
     archive.slot(self.from_slot);
     archive.slot(self.to_slot);
-    archive.value(self.pid);
-    archive.value(self.uid);
-    archive.value(self.links);
-    archive.value(self.token);
+    archive(self.pid, self.uid, self.links, self.token);
     archive.blob(self.opaque, kOpaqueMax);
   }
 };
@@ -369,8 +371,7 @@ struct PeerGone {
   std::uint32_t pid = 0;  // 0, and no program: of another user
   std::string program;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
+  static void fields(auto& archive, auto& self) {
     archive.slot(self.slot);
     archive.value(self.token);
     archive.enumeration(self.fate, Fate::kKilled);
@@ -390,13 +391,10 @@ struct FrameFields {
   std::uint32_t interface_index = 0;
   std::vector<std::uint8_t> frame;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
+  static void fields(auto& archive, auto& self) {
     archive.array(self.source.octets);
     archive.array(self.destination.octets);
-    archive.value(self.source_port);
-    archive.value(self.traffic_class);
-    archive.value(self.interface_index);
+    archive(self.source_port, self.traffic_class, self.interface_index);
     archive.blob(self.frame, kFrameMax);
   }
 };
@@ -406,27 +404,20 @@ struct ForwardFrame {
   static constexpr MessageType kType = MessageType::kForwardFrame;
   FrameFields content;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
-    archive.nested(self.content);
-  }
+  static void fields(auto& archive, auto& self) { archive.nested(self.content); }
 };
 
 struct FrameForwarded {
   static constexpr MessageType kType = MessageType::kFrameForwarded;
   FrameFields content;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
-    archive.nested(self.content);
-  }
+  static void fields(auto& archive, auto& self) { archive.nested(self.content); }
 };
 
 // Reply: ProcessEntry for each process that the requester may see (its own user's; for root, all), then Done.
 struct ListProcesses {
   static constexpr MessageType kType = MessageType::kListProcesses;
-  template <typename Archive, typename Self>
-  static void fields(Archive&, Self&) {}
+  static void fields(auto&, auto&) {}
 };
 
 // Descriptors: the process page if has_page (process_page.h), read-only.
@@ -443,13 +434,8 @@ struct ProcessEntry {
   bool has_page = false;
   std::vector<Slot> slots;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
-    archive.value(self.pid);
-    archive.value(self.uid);
-    archive.value(self.token);
-    archive.value(self.age_ms);
-    archive.value(self.links);
+  static void fields(auto& archive, auto& self) {
+    archive(self.pid, self.uid, self.token, self.age_ms, self.links);
     archive.text(self.program, kNameMax);
     archive.text(self.devices, kNameMax);
     archive.text(self.library_version, kNameMax);
@@ -460,16 +446,14 @@ struct ProcessEntry {
 
 struct QueryStatus {
   static constexpr MessageType kType = MessageType::kQueryStatus;
-  template <typename Archive, typename Self>
-  static void fields(Archive&, Self&) {}
+  static void fields(auto&, auto&) {}
 };
 
 struct NamedCounter {
   std::string name;
   std::uint64_t value = 0;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
+  static void fields(auto& archive, auto& self) {
     archive.text(self.name, kNameMax);
     archive.value(self.value);
   }
@@ -479,8 +463,7 @@ struct NamedCounter {
 // users), then Done.
 struct ListDevices {
   static constexpr MessageType kType = MessageType::kListDevices;
-  template <typename Archive, typename Self>
-  static void fields(Archive&, Self&) {}
+  static void fields(auto&, auto&) {}
 };
 
 struct DeviceEntry {
@@ -489,8 +472,7 @@ struct DeviceEntry {
   std::uint32_t programs = 0;  // that use it now
   std::vector<NamedCounter> counters;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
+  static void fields(auto& archive, auto& self) {
     archive.text(self.name, kNameMax);
     archive.value(self.programs);
     archive.list(self.counters, kCountersMax);
@@ -513,20 +495,11 @@ struct Status {
   NetworkState network;
   std::vector<NamedCounter> counters;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
-    archive.value(self.daemon_pid);
-    archive.value(self.daemon_uid);
+  static void fields(auto& archive, auto& self) {
+    archive(self.daemon_pid, self.daemon_uid);
     archive.text(self.version, kNameMax);
-    archive.flag(self.is_system);
-    archive.flag(self.stays);
-    archive.flag(self.took_over);
-    archive.value(self.uptime_ms);
-    archive.value(self.clients);
-    archive.value(self.slots_bound);
-    archive.value(self.slots_held);
-    archive.value(self.slots_orphaned);
-    archive.nested(self.network);
+    archive(self.is_system, self.stays, self.took_over, self.uptime_ms, self.clients, self.slots_bound,
+            self.slots_held, self.slots_orphaned, self.network);
     archive.list(self.counters, kCountersMax);
   }
 };
@@ -539,8 +512,7 @@ struct JoinGroup {
   std::uint32_t interface_index = 0;
   wire::Gid group;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
+  static void fields(auto& archive, auto& self) {
     archive.slot(self.slot);
     archive.value(self.interface_index);
     archive.array(self.group.octets);
@@ -553,8 +525,7 @@ struct LeaveGroup {
   std::uint32_t interface_index = 0;
   wire::Gid group;
 
-  template <typename Archive, typename Self>
-  static void fields(Archive& archive, Self& self) {
+  static void fields(auto& archive, auto& self) {
     archive.slot(self.slot);
     archive.value(self.interface_index);
     archive.array(self.group.octets);

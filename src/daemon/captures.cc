@@ -14,19 +14,19 @@ constexpr std::size_t kCapturesMax = 1024;  // one descriptor each
 }  // namespace
 
 Subsystem::Verdict Captures::handle_message(Client& client, control::Received& message) {
-  if (message.type() == control::kStartCapture) {
+  if (message.type() == control::MessageType::kStartCapture) {
     const auto wanted = message.as<control::StartCapture>();
     if (!wanted || message.fds.size() != control::kCaptureFds) return Verdict::kMalformed;
     start(client, message, *wanted);
     return Verdict::kHandled;
   }
-  if (message.type() == control::kStopCapture) {
+  if (message.type() == control::MessageType::kStopCapture) {
     if (!message.as<control::StopCapture>()) return Verdict::kMalformed;
     stop(client);
     (void)client.reply(message, control::Done{});
     return Verdict::kHandled;
   }
-  if (message.type() == control::kWatchMads) {
+  if (message.type() == control::MessageType::kWatchMads) {
     if (!message.as<control::WatchMads>()) return Verdict::kMalformed;
     own_files_.insert(&client);
     (void)client.reply(message, control::Done{});

@@ -33,19 +33,19 @@ bool has_process(const std::vector<Client*>& programs, std::uint32_t pid) {
 }  // namespace
 
 Subsystem::Verdict FaultRules::handle_message(Client& client, control::Received& message) {
-  if (message.type() == control::kSetFault) {
+  if (message.type() == control::MessageType::kSetFault) {
     const auto wanted = message.as<control::SetFault>();
     if (!wanted) return Verdict::kMalformed;
     set(client, message, *wanted);
     return Verdict::kHandled;
   }
-  if (message.type() == control::kClearFault) {
+  if (message.type() == control::MessageType::kClearFault) {
     const auto wanted = message.as<control::ClearFault>();
     if (!wanted) return Verdict::kMalformed;
     clear(client, message, wanted->number);
     return Verdict::kHandled;
   }
-  if (message.type() == control::kListFaults) {
+  if (message.type() == control::MessageType::kListFaults) {
     if (!message.as<control::ListFaults>()) return Verdict::kMalformed;
     list(client, message);
     return Verdict::kHandled;

@@ -13,7 +13,7 @@ KernelMads::KernelMads(MadPort& mads, ConnectionService& connections, Counters& 
 }
 
 Subsystem::Verdict KernelMads::handle_message(Client& client, control::Received& message) {
-  if (message.type() == control::kClaimMads) {
+  if (message.type() == control::MessageType::kClaimMads) {
     if (!message.as<control::ClaimMads>() || !message.fds.empty()) return Verdict::kMalformed;
     if (!control::is_root_here(client.acting)) {
       client.fail(message, EPERM, "only root may serve the kernel's RDMA device.");
@@ -23,7 +23,7 @@ Subsystem::Verdict KernelMads::handle_message(Client& client, control::Received&
     (void)client.reply(message, control::Done{});
     return Verdict::kHandled;
   }
-  if (message.type() != control::kSendMad) return Verdict::kOthers;
+  if (message.type() != control::MessageType::kSendMad) return Verdict::kOthers;
   const auto mad = message.as<control::SendMad>();
   if (!mad || !message.fds.empty()) return Verdict::kMalformed;
   if (claimant_ != &client || !mads_.is_own(mad->local)) {

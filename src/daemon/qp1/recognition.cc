@@ -14,7 +14,7 @@ Recognition::Recognition(MadPort& mads, Counters& counters, bool strict, const K
 }
 
 Subsystem::Verdict Recognition::handle_message(Client& client, control::Received& message) {
-  if (message.type() != control::kRecognisePeer) return Verdict::kOthers;
+  if (message.type() != control::MessageType::kRecognisePeer) return Verdict::kOthers;
   const auto wanted = message.as<control::RecognisePeer>();
   if (!wanted || !message.fds.empty()) return Verdict::kMalformed;
   if (strict_) {
