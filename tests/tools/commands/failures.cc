@@ -75,40 +75,18 @@ struct End {
   }
 
   void connect(const End& peer, const Tuning& tuning) const {
-    ibv_qp_attr attributes{};
-    attributes.qp_state = IBV_QPS_INIT;
-    attributes.port_num = kPort;
-    attributes.qp_access_flags = kAllRights;
-    must(ibv_modify_qp(qp, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-         "to INIT");
-    attributes = {};
-    attributes.qp_state = IBV_QPS_RTR;
-    attributes.path_mtu = IBV_MTU_1024;
-    attributes.dest_qp_num = tuning.foreign ? kForeignQpn : peer.qp->qp_num;
-    attributes.rq_psn = 100;
+    ibv_gid gid = device.gid;
+    if (tuning.foreign) std::memcpy(gid.raw, kForeignAddress, sizeof kForeignAddress);
+    ibv_qp_attr attributes =
+        connection(tuning.foreign ? kForeignQpn : peer.qp->qp_num, gid, device.gid_index, kAllRights);
+    attributes.rq_psn = attributes.sq_psn = 100;
     attributes.max_dest_rd_atomic = 4;
+    attributes.max_rd_atomic = tuning.max_reads;
     attributes.min_rnr_timer = 1;
-    attributes.ah_attr.is_global = 1;
-    attributes.ah_attr.port_num = kPort;
-    attributes.ah_attr.grh.dgid = device.gid;
-    if (tuning.foreign) std::memcpy(attributes.ah_attr.grh.dgid.raw, kForeignAddress, sizeof kForeignAddress);
-    attributes.ah_attr.grh.sgid_index = device.gid_index;
-    attributes.ah_attr.grh.hop_limit = 64;
-    must(ibv_modify_qp(qp, &attributes,
-                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-         "to RTR");
-    attributes = {};
-    attributes.qp_state = IBV_QPS_RTS;
-    attributes.sq_psn = 100;
     attributes.timeout = tuning.timeout;
     attributes.retry_cnt = tuning.retry_count;
     attributes.rnr_retry = tuning.rnr_retry;
-    attributes.max_rd_atomic = tuning.max_reads;
-    must(ibv_modify_qp(qp, &attributes,
-                       IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                           IBV_QP_MAX_QP_RD_ATOMIC),
-         "to RTS");
+    bring_up(qp, attributes);
   }
 
   void receive(std::uint64_t id, std::uint32_t length, std::uint32_t lkey) const {

@@ -51,35 +51,10 @@ class End {
   }
 
   void connect(const End& peer) const {
-    ibv_qp_attr attributes{};
-    attributes.qp_state = IBV_QPS_INIT;
-    attributes.port_num = kPort;
-    attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-    must(ibv_modify_qp(qp, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-         "to INIT");
-    attributes.qp_state = IBV_QPS_RTR;
-    attributes.path_mtu = IBV_MTU_1024;
-    attributes.dest_qp_num = peer.qp->qp_num;
-    attributes.max_dest_rd_atomic = 1;
-    attributes.min_rnr_timer = 12;
-    attributes.ah_attr.is_global = 1;
-    attributes.ah_attr.port_num = kPort;
-    attributes.ah_attr.grh.dgid = peer.gid_;
-    attributes.ah_attr.grh.sgid_index = gid_index_;
-    attributes.ah_attr.grh.hop_limit = 64;
-    must(ibv_modify_qp(qp, &attributes,
-                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-         "to RTR");
-    attributes.qp_state = IBV_QPS_RTS;
+    ibv_qp_attr attributes = connection(peer.qp->qp_num, peer.gid_, gid_index_,
+                                        int{IBV_ACCESS_REMOTE_WRITE} | IBV_ACCESS_REMOTE_READ);
     attributes.timeout = 17;
-    attributes.retry_cnt = 7;
-    attributes.rnr_retry = 7;
-    attributes.max_rd_atomic = 1;
-    must(ibv_modify_qp(qp, &attributes,
-                       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                           IBV_QP_MAX_QP_RD_ATOMIC),
-         "to RTS");
+    bring_up(qp, attributes);
   }
 
   void post_receive() {

@@ -97,33 +97,11 @@ class Watched {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_RESET;
     must(ibv_modify_qp(qp_, &attr, IBV_QP_STATE), "to RESET");
-    attr.qp_state = IBV_QPS_INIT;
-    attr.port_num = kPort;
-    attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-    must(ibv_modify_qp(qp_, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-         "to INIT");
-    attr.qp_state = IBV_QPS_RTR;
-    attr.path_mtu = IBV_MTU_1024;
-    attr.dest_qp_num = qp_->qp_num;
-    attr.max_dest_rd_atomic = 1;
-    attr.min_rnr_timer = 12;
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.port_num = kPort;
-    attr.ah_attr.grh.hop_limit = 64;
-    must(ibv_query_gid(context_, kPort, 0, &attr.ah_attr.grh.dgid), "ibv_query_gid");
-    must(ibv_modify_qp(qp_, &attr,
-                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-         "to RTR");
-    attr.qp_state = IBV_QPS_RTS;
+    ibv_gid gid{};
+    must(ibv_query_gid(context_, kPort, 0, &gid), "ibv_query_gid");
+    attr = connection(qp_->qp_num, gid, 0, IBV_ACCESS_REMOTE_WRITE);
     attr.timeout = 12;
-    attr.retry_cnt = 7;
-    attr.rnr_retry = 7;
-    attr.max_rd_atomic = 1;
-    must(ibv_modify_qp(qp_, &attr,
-                       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                           IBV_QP_MAX_QP_RD_ATOMIC),
-         "to RTS");
+    bring_up(qp_, attr);
   }
 
   void exchange(const std::string& command, std::uint32_t octets) {
