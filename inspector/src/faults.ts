@@ -21,12 +21,15 @@ export class FaultPanel {
   show(faults: SetFault[] | undefined): void {
     this.element.hidden = faults === undefined;
     if (!faults) return;
-    const shape = currentLanguage() + JSON.stringify(faults);
-    if (shape === this.shape) return;
-    if (!this.element.childElementCount || this.shape.slice(0, 2) !== currentLanguage()) this.build();
-    this.shape = shape;
-    replace(this.list, ...faults.map((fault) => h("li", { "data-fault": fault.number }, h("span", { class: "badge rnr" }, `⚡ ${fault.number}`), h("code", {}, fault.fault), h("small", {}, t("injected", count(fault.injected))),
-      h("button", { class: "icon", title: t("clear_fault"), "aria-label": t("clear_fault"), onclick: () => void this.order(`clear ${fault.number}`) }, "✕"))));
+    // A button that is replaced while it is pressed gets no click, so only new rules replace the list.
+    const shape = currentLanguage() + JSON.stringify(faults.map(({ number, fault }) => [number, fault]));
+    if (shape !== this.shape) {
+      if (!this.element.childElementCount || this.shape.slice(0, 2) !== currentLanguage()) this.build();
+      this.shape = shape;
+      replace(this.list, ...faults.map((fault) => h("li", { "data-fault": fault.number }, h("span", { class: "badge rnr" }, `⚡ ${fault.number}`), h("code", {}, fault.fault), h("small", {}),
+        h("button", { class: "icon", title: t("clear_fault"), "aria-label": t("clear_fault"), onclick: () => void this.order(`clear ${fault.number}`) }, "✕"))));
+    }
+    faults.forEach((fault, i) => setText(this.list.children[i]!.querySelector("small")!, t("injected", count(fault.injected))));
   }
 
   // Puts words into the form; the reader may change them before they are set.

@@ -129,7 +129,7 @@ function problemCard(capture: Capture, repairs: Repairs, finding: Finding, goTo:
   if (!explained && finding.connection !== null && ["sequence", "silence"].includes(finding.kind)) {
     for (const [i, remark] of Object.entries(capture.header.remarks)) if (capture.connection[Number(i)] === finding.connection) around.set(remark, (around.get(remark) ?? 0) + 1);
   }
-  const injected = around.size ? h("section", {}, h("h4", {}, t("injected_here")), h("ul", {}, ...[...around].map(([remark, n]) => h("li", {}, `${remark} × ${count(n)}`)))) : null;
+  const injected = around.size ? h("section", {}, h("h4", {}, t("injected_here")), h("ul", {}, ...[...around].map(([remark, n]) => h("li", {}, `${remark.replace(/^fault: /, "")} × ${count(n)}`)))) : null;
   const exact = explained ? h("section", {}, h("h4", {}, t("exact_causes")), h("ul", {}, ...[...remarks].map(([remark, n]) => h("li", {}, t("of_packets", remark, count(n), count(finding.packets.length)))))) : null;
   const told = finding.exact?.length ? h("section", { class: "told" }, h("h4", {}, t("told_by_program")), ...finding.exact.slice(0, 8).map((pair) => h("p", { class: "exact" }, of(pair)))) : null;
   const known = Boolean(told) || (explained > 0 && explained === finding.packets.length);

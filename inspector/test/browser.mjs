@@ -23,6 +23,9 @@ export async function open(browser, address, { width = 1440, height = 900, schem
   }
   await page.goto(/^https?:/.test(address) ? address : `file://${address}`);
   await page.waitForFunction(() => document.documentElement.dataset.ready, { timeout: 60_000 });
+  await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+  page.drawn = Date.now();
+  // For errors that come later.
   await new Promise((done) => setTimeout(done, 300));
   if (page.problems.length) throw new Error(page.problems.join("\n"));
   return page;

@@ -135,7 +135,7 @@ const commands = {
   // Captures a queue pair from the page and opens the report; then proposes a fault for it.
   async capture(page, browser) {
     await page.waitForSelector(".actions .capture", { timeout: 20_000 });
-    await page.click(".actions .capture");
+    await page.$eval(".actions .capture", (one) => one.click());
     const link = await page.waitForSelector(".actions .captured", { timeout: 30_000 });
     const href = await link.evaluate((one) => one.href);
     await page.screenshot({ path: `${folder}/live-captured.png` });
@@ -143,7 +143,7 @@ const commands = {
     const packets = (await ladder(report)).packets;
     const heads = await report.$$eval(".sidebar .ends .end span", (all) => all.map((one) => one.textContent));
     await report.close();
-    await page.click(".actions .inject");
+    await page.$eval(".actions .inject", (one) => one.click());
     return { href, packets, heads, proposed: await page.$eval(".faults input", (one) => one.value) };
   },
 
@@ -238,7 +238,9 @@ const commands = {
     const words = await (await page.waitForSelector(".faults li code", { timeout: 10_000 })).evaluate((one) => one.textContent);
     await page.waitForFunction(() => [...document.querySelectorAll(".pairs td.warn")].length > 0, { timeout: 30_000 });
     await page.screenshot({ path: `${folder}/faults.png` });
-    await page.click(".faults li button");
+    const held = await page.$(".faults li button");
+    await wait(1500);  // the counts go on meanwhile
+    await held.click();
     await page.waitForFunction(() => !document.querySelector(".faults li"), { timeout: 10_000 });
     return { words };
   },
@@ -301,7 +303,7 @@ const browser = await launch(puppeteer);
 try {
   const begin = Date.now();
   const page = await open(browser, address);
-  const opened_ms = Date.now() - begin;
+  const opened_ms = page.drawn - begin;
   const result = await commands[command](page, browser);
   console.log(JSON.stringify({ opened_ms, ...result }));
 } finally {
