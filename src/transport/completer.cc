@@ -181,8 +181,7 @@ void Completer::handle_nak(std::uint8_t code) {
 
 void Completer::handle_rnr(std::uint8_t timer_code) {
   if (req_.waiting_rnr) return;
-  ++qp_.counters->rnr_naks_received;
-  ++qp_.rnr_naks;
+  qp_.count(&Counters::rnr_naks_received, &QueuePair::rnr_naks);
   qp_.attempts.syndrome = static_cast<std::uint8_t>(wire::kSyndromeRnrBase | timer_code);
   req_.retries_left = qp_.attributes.retry_count;  // the packet arrived, so the path works
   if (qp_.attributes.rnr_retry != kRnrForEver) {
@@ -235,8 +234,7 @@ void Completer::handle_read_response(const wire::TransportPacket& packet) {
     return refuse_response(*index, Status::kBadResponse, Cause::kPeerBadResponse);
   if (const Cause cause = place_read(*index, offset, packet.payload); cause != Cause::kNone)
     return refuse_response(*index, Status::kLocalProtectionError, cause);
-  qp_.counters->octets_received += length;
-  qp_.octets_received += length;
+  qp_.count(&Counters::octets_received, &QueuePair::octets_received, length);
   entry.received += length;
   const bool alone = shape.starts_message && shape.ends_message && entry.read_packets > 1;
   entry.answered = entry.received == entry.length;

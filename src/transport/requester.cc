@@ -270,8 +270,7 @@ Requester::Start Requester::finish_direct(SendEntry& entry) {
   auto& counters = *qp_.counters;
   ++counters.direct_operations;
   counters.direct_octets += entry.length;
-  ++counters.messages_sent;
-  ++qp_.messages_sent;
+  qp_.count(&Counters::messages_sent, &QueuePair::messages_sent);
   return finish_local(entry);
 }
 
@@ -482,12 +481,10 @@ void Requester::sent(const Place& place, Frame& frame, FrameSink& sink, std::uin
   frame.path = &qp_.path;
   auto& counters = *qp_.counters;
   ++counters.packets_sent;
-  counters.octets_sent += frame.payload_octets;
-  qp_.octets_sent += frame.payload_octets;
+  qp_.count(&Counters::octets_sent, &QueuePair::octets_sent, frame.payload_octets);
   const bool again = place.psn.before(req_.sent);
   if (again) {
-    ++counters.packets_resent;
-    ++qp_.packets_resent;
+    qp_.count(&Counters::packets_resent, &QueuePair::packets_resent);
   }
   if (ack_may_ride(qp_)) take_ack_along(frame);
   sink.commit(frame);
@@ -500,8 +497,7 @@ void Requester::sent(const Place& place, Frame& frame, FrameSink& sink, std::uin
   if (req_.tx == place.entry.first_psn + place.entry.packet_count) {
     ++req_.index;
     if (!again) {
-      ++counters.messages_sent;
-      ++qp_.messages_sent;
+      qp_.count(&Counters::messages_sent, &QueuePair::messages_sent);
     }
   }
   if (!qp_.reliable()) {

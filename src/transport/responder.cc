@@ -175,8 +175,7 @@ Responder::Verdict Responder::accept_part(const TransportPacket& packet, const O
   resp_.message = shape.kind;
   resp_.offset += length;
   resp_.expected = resp_.expected + qp_.packets_of(length);
-  qp_.counters->octets_received += length;
-  qp_.octets_received += length;
+  qp_.count(&Counters::octets_received, &QueuePair::octets_received, length);
   if (shape.ends_message) complete_message(packet, shape);
   return {};
 }
@@ -185,8 +184,7 @@ void Responder::complete_message(const TransportPacket& packet, const OpcodeShap
   const TransportHeaders& headers = packet.headers;
   resp_.message = Kind::kUnknown;
   resp_.msn = (resp_.msn + 1) & wire::kMask24;
-  ++qp_.counters->messages_received;
-  ++qp_.messages_received;
+  qp_.count(&Counters::messages_received, &QueuePair::messages_received);
   write_last_answer(resp_.expected - 1, resp_.msn);
   if (shape.kind == Kind::kWrite && !shape.immediate) return;
   objects::Completion completion{.wr_id = resp_.receive.wr_id,
@@ -220,8 +218,7 @@ Response* Responder::new_response(Kind kind, std::uint32_t packets) {
   // Its response acknowledges everything before it, so a pending plain ACK is no longer needed.
   if (resp_.answer_due && resp_.answer_syndrome == wire::kSyndromeAckNoCredits) resp_.answer_due = false;
   qp_.responses.mark_pending(*response);
-  ++qp_.counters->messages_received;
-  ++qp_.messages_received;
+  qp_.count(&Counters::messages_received, &QueuePair::messages_received);
   core_.schedule(qp_);
   return response;
 }
@@ -391,8 +388,7 @@ void Responder::emit(objects::Frame& frame, objects::FrameSink& sink, Step step,
   frame.header_octets = static_cast<std::uint8_t>(p - frame.header.data());
   frame.path = &qp_.path;
   ++qp_.counters->packets_sent;
-  qp_.counters->octets_sent += frame.payload_octets;
-  qp_.octets_sent += frame.payload_octets;
+  qp_.count(&Counters::octets_sent, &QueuePair::octets_sent, frame.payload_octets);
   sink.commit(frame);
 }
 

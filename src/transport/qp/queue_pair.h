@@ -154,6 +154,11 @@ struct QueuePair {
             std::uint32_t receive_entries, std::uint32_t receive_sges)
       : send_queue(send_entries, send_sges, inline_octets), receive_queue(receive_entries, receive_sges) {}
 
+  // Counts what the device's counters and this queue pair both count.
+  void count(std::uint64_t Counters::*all, std::uint64_t QueuePair::*own, std::uint64_t more = 1) {
+    counters->*all += more;
+    this->*own += more;
+  }
   [[nodiscard]] bool reliable() const {
     return type == QpType::kRc || type == QpType::kXrcSend || type == QpType::kXrcReceive;
   }

@@ -59,8 +59,7 @@ void FlightReview::judge_repairs() {
   };
   if (needless_ == 0 && under_way(repaired_behind_ - 1) && under_way(repaired_behind_ - 2)) needless_ = 1;
   if (needless_ != 0) {
-    qp_.counters->spurious_repairs += needless_;
-    qp_.needless_repairs += needless_;
+    qp_.count(&Counters::spurious_repairs, &QueuePair::needless_repairs, needless_);
     const Duration step = std::max(req_.round_trip.minimum() / 4, req_.reorder_window);
     req_.reorder_window = std::min(req_.reorder_window + step, req_.round_trip.smoothed());
     req_.repairs_needed = 0;
@@ -176,8 +175,7 @@ void FlightReview::find_lost() {
   }
   if (found == 0) return;
   if (response) ++qp_.counters->implied_naks;
-  qp_.counters->packets_lost += found;
-  qp_.packets_lost += found;
+  qp_.count(&Counters::packets_lost, &QueuePair::packets_lost, found);
   req_.congestion->on_loss(view());
 }
 
@@ -261,14 +259,12 @@ void FlightReview::probe() {
 }
 
 void FlightReview::ask(wire::Psn psn) {
-  ++qp_.counters->probes_sent;
-  ++qp_.probes;
+  qp_.count(&Counters::probes_sent, &QueuePair::probes);
   lose(psn, true);
 }
 
 void FlightReview::on_loss() {
-  ++qp_.counters->packets_lost;
-  ++qp_.packets_lost;
+  qp_.count(&Counters::packets_lost, &QueuePair::packets_lost);
   req_.congestion->on_loss(view());
 }
 

@@ -77,10 +77,8 @@ void Datagram::write_header(const SendEntry& entry, objects::Frame& frame) const
 void Datagram::count_sent(const SendEntry& entry) {
   auto& counters = *qp_.counters;
   ++counters.packets_sent;
-  ++counters.messages_sent;
-  ++qp_.messages_sent;
-  counters.octets_sent += entry.length;
-  qp_.octets_sent += entry.length;
+  qp_.count(&Counters::messages_sent, &QueuePair::messages_sent);
+  qp_.count(&Counters::octets_sent, &QueuePair::octets_sent, entry.length);
 }
 
 SendVerdict Datagram::fail_entry(SendEntry& entry, Status status, Cause cause) {
@@ -132,10 +130,8 @@ void Datagram::handle(const wire::TransportPacket& packet, const objects::Packet
     core_.fail_qp(qp_, now_);
     return;
   }
-  ++counters.messages_received;
-  ++qp_.messages_received;
-  counters.octets_received += length;
-  qp_.octets_received += length;
+  qp_.count(&Counters::messages_received, &QueuePair::messages_received);
+  qp_.count(&Counters::octets_received, &QueuePair::octets_received, length);
   core_.complete_receive(qp_, completion, now_);
 }
 
