@@ -132,11 +132,11 @@ int refuse_post(const char* call, const Qp& qp, PostError error) {
   return host::fail(number, call, post_error_text(qp, error, receives));
 }
 
-int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
-  return post_send_from(call_site(), qp, wr, bad);
-}
+namespace {
 
-int post_send_from(const CallSite& posted, ibv_qp* abi, ibv_send_wr* wr, ibv_send_wr** bad) {
+// Inlined: a call of its own would cost every post as much as taking the return address does.
+[[gnu::always_inline]] inline int post_sends(const CallSite& posted, ibv_qp* abi, ibv_send_wr* wr,
+                                             ibv_send_wr** bad) {
   Qp& qp = own(abi);
   if (qp.runtime->forked()) [[unlikely]] {
     if (bad != nullptr) *bad = wr;
@@ -156,6 +156,14 @@ int post_send_from(const CallSite& posted, ibv_qp* abi, ibv_send_wr* wr, ibv_sen
   if (error == PostError::kNone) return 0;
   if (bad != nullptr) *bad = wr;
   return refuse_post("ibv_post_send", qp, error);
+}
+
+}  // namespace
+
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) { return post_sends(call_site(), qp, wr, bad); }
+
+int post_send_from(const CallSite& posted, ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
+  return post_sends(posted, qp, wr, bad);
 }
 
 int post_recv(ibv_qp* abi, ibv_recv_wr* wr, ibv_recv_wr** bad) {
