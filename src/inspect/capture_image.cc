@@ -4,7 +4,9 @@
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "base/visible_text.h"
 #include "dissection/packet_fields.h"
 #include "inspect/finding_text.h"
 #include "tools/explain/chinese.h"
@@ -177,15 +179,34 @@ Json header_json(const Analysis& analysis) {
           {"findings", findings_json(analysis)}};
 }
 
-Json field_json(const wire::Field& field, StringTable& strings) {
-  Json json = Json::array({strings.number_of(field.label), field.text, strings.number_of(field.meaning),
-                           strings.number_of(field.key)});
-  if (!field.children.empty()) {
-    Json children = Json::array();
-    for (const wire::Field& child : field.children) children.push_back(field_json(child, strings));
-    json.push_back(std::move(children));
+// The fields of packets are written as text at once: a report has those of thousands of packets.
+void append_text(std::string& to, std::string_view text) {
+  to += '"';
+  while (!text.empty()) {
+    const std::size_t size = visible_octets(text);
+    if (size == 0) {
+      to += "\\ufffd";
+    } else {
+      if (text.front() == '"' || text.front() == '\\') to += '\\';
+      to += text.substr(0, size);
+    }
+    text.remove_prefix(std::max<std::size_t>(size, 1));
   }
-  return json;
+  to += '"';
+}
+
+void append_fields(std::string& to, const std::vector<wire::Field>& fields, StringTable& strings) {
+  char before = '[';
+  for (const wire::Field& field : fields) {
+    to += std::exchange(before, ',');
+    to += '[' + std::to_string(strings.number_of(field.label)) + ',';
+    append_text(to, field.text);
+    to += ',' + std::to_string(strings.number_of(field.meaning)) + ',' +
+          std::to_string(strings.number_of(field.key));
+    if (!field.children.empty()) append_fields(to += ',', field.children, strings);
+    to += ']';
+  }
+  to += before == '[' ? "[]" : "]";
 }
 
 }  // namespace
@@ -212,32 +233,29 @@ std::string capture_image(const Analysis& analysis) {
   return image += columns.octets();
 }
 
-Json packet_details(const Analysis& analysis, std::uint32_t index, StringTable& strings) {
+std::string packet_details(const Analysis& analysis, std::uint32_t index, StringTable& strings) {
   const CapturedOctets& where = analysis.where[index];
   wire::CapturedPacket captured;
   captured.octets = Octets(where.data, where.captured);
   captured.original_octets = where.original;
   captured.link = where.link;
   const wire::Dissection packet = wire::dissect(captured);
-  Json fields = Json::array();
-  for (const wire::Field& field : wire::packet_fields(packet).children)
-    fields.push_back(field_json(field, strings));
-  Json json = {{"index", index},
-               {"verdict", wire::verdict_name(packet.verdict)},
-               {"reason", packet.reason},
-               {"fields", fields}};
+  std::string json = "{\"index\":" + std::to_string(index) + ",\"verdict\":";
+  append_text(json, wire::verdict_name(packet.verdict));
+  append_text(json += ",\"reason\":", packet.reason);
+  append_fields(json += ",\"fields\":", wire::packet_fields(packet).children, strings);
   if (packet.transport && packet.verdict != wire::PacketVerdict::kCut) {
     constexpr std::size_t kShownOctets = 256;
-    std::string hex;
+    json += ",\"payload\":\"";
     for (const std::uint8_t octet :
          packet.transport->payload.first(std::min(packet.transport->payload.size(), kShownOctets))) {
       constexpr std::string_view kDigits = "0123456789abcdef";
-      hex += kDigits[octet >> 4];
-      hex += kDigits[octet & 15];
+      json += kDigits[octet >> 4];
+      json += kDigits[octet & 15];
     }
-    json["payload"] = hex;
+    json += '"';
   }
-  return json;
+  return json += '}';
 }
 
 }  // namespace rrdma::tools

@@ -6,7 +6,6 @@
 // The header lists each column with its type, offset (from the first column) and count.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "inspect/analysis.h"
@@ -15,11 +14,10 @@ namespace rrdma::tools {
 
 [[nodiscard]] std::string capture_image(const Analysis& analysis);
 
-// All fields of one packet: {"strings": […], "fields": [[label, text, meaning, key, children]…], …}. Label,
-// meaning and key are indices into the strings. REQUIRES: index < analysis.columns.size().
+// All fields of one packet as JSON: {"fields": [[label, text, meaning, key, children]…], …}. Label, meaning
+// and key are indices into the strings. REQUIRES: index < analysis.columns.size().
 class StringTable;
-[[nodiscard]] nlohmann::ordered_json packet_details(const Analysis& analysis, std::uint32_t index,
-                                                    StringTable& strings);
+[[nodiscard]] std::string packet_details(const Analysis& analysis, std::uint32_t index, StringTable& strings);
 
 // Deduplicates labels and meanings, which are few and repeat often.
 class StringTable {

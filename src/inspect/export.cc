@@ -38,8 +38,7 @@ std::string details_of(const Analysis& analysis) {
   std::size_t count = 0;
   const auto add = [&](std::uint32_t index) {
     if (count++ != 0) packets += ',';
-    packets += '"' + std::to_string(index) + "\":" +
-               packet_details(analysis, index, strings).dump(-1, ' ', false, Json::error_handler_t::replace);
+    packets += '"' + std::to_string(index) + "\":" + packet_details(analysis, index, strings);
   };
   const PacketColumns& columns = analysis.columns;
   const auto notable = [&](std::uint32_t i) {

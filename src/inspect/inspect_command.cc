@@ -80,9 +80,9 @@ int write_files(const InspectOptions& options, const Analysis& analysis) {
 
 std::string details_text(const Analysis& analysis, std::uint32_t index) {
   StringTable strings;
-  nlohmann::ordered_json json = packet_details(analysis, index, strings);
-  json["strings"] = strings.list();
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string json = packet_details(analysis, index, strings);
+  json.back() = ',';  // in place of the closing brace
+  return json += "\"strings\":" + nlohmann::json(strings.list()).dump() + '}';
 }
 
 ServerContent content_of(const Analysis& analysis) {
