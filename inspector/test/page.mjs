@@ -73,10 +73,16 @@ const commands = {
     await page.$eval("[data-kind=lost] .chips .more", (one) => one.click());
     seen.opened = await page.$$eval("[data-kind=lost] .chips .chip", (all) => all.length);
     seen.badges = await page.$$eval(".badge.lost", (all) => all.map((one) => Number(one.dataset.losses)));
-    await page.keyboard.press("3");
-    await wait(200);
-    seen.latency = await page.$$eval(".charts .about", (all) => all.map((one) => one.textContent));
     return seen;
+  },
+
+  // The directions whose round trips are known: their number and values; the others: how many, and why.
+  async latency(page) {
+    await page.keyboard.press("3");
+    await wait(300);
+    const texts = (selector) => page.$$eval(selector, (all) => all.map((one) => one.textContent));
+    return { measured: (await texts(".figure dl div:first-child dd")).map((text) => Number(text.replace(/\D/g, ""))), values: await texts(".figure dd"), reason: await texts("[data-unknown]"),
+      unknown: await page.$$eval("[data-unknown]", (all) => all.map((one) => Number(one.dataset.unknown))) };
   },
 
   // What programs wrote into the capture, what losses cost, and the fields in Chinese.

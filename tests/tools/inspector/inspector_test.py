@@ -56,7 +56,7 @@ class InspectorTest(unittest.TestCase):
         self.assertIn("sequence", seen["problems"])
 
     def test_packets_are_found_and_shown(self):
-        """The server alone captured. `n` and End zoom in after `0`, a filter finds what decode finds, one count of losses."""
+        """`n` and End zoom in after `0`, a filter finds what decode finds, one count of losses."""
         words = ["op=NAK", "status=sequence"]
         naks = tshark_counts(self.lossy)["naks"]  # decode shows a packet at both ends, the page once
         self.assertGreaterEqual(len(run("decode", self.lossy, *words)[0].splitlines()), naks)
@@ -74,6 +74,19 @@ class InspectorTest(unittest.TestCase):
         self.assertGreater(seen["opened"], seen["chips"])
         self.assertTrue(all("drop" in cause for cause in seen["causes"]), "faults that the capture records, and no usual causes")
         self.assertTrue(any("drop" in cause for cause in seen["around"]), "a NAK has no cause of its own in the capture")
+
+    def test_latency_of_one_end(self):
+        """The server alone captures: it knows the round trips of its own requests, and of no others."""
+        path = os.path.join(self.folder, "server.pcapng")
+        with PingPong("--link", "udp", "--pcap", path, port=18726, iterations=300, both=False) as pair:
+            self.assertEqual((pair.client.wait(60), pair.server.wait(60)), (0, 0))
+        with Inspector(path) as inspector:
+            seen = look("latency", inspector.address)
+        self.assertEqual(len(seen["measured"]), 1)
+        self.assertGreater(seen["measured"][0], 200)
+        self.assertGreater(seen["unknown"][0], 200)
+        self.assertIn("It cannot know the round trip of the requester.", seen["reason"][0])
+        self.assertNotIn("0 ns", seen["values"])
 
     def test_programs_and_the_cost_of_losses(self):
         with Inspector(self.lossy) as inspector:
