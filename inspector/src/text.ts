@@ -50,6 +50,7 @@ const words = {
   delayed: ["messages that waited", "等待的消息"],
   waited: ["{} messages waited", "{} 条消息等待"],
   source: ["Called at", "调用位置："],
+  posted: ["Posted at", "投递位置："],
   waited_one: ["1 message waited", "1 条消息等待"],
   show_repair: ["see packet {}", "查看第 {} 个包"],
   repairs_packet: ["Repairs the loss of", "修复的丢包："],
