@@ -228,6 +228,8 @@ const commands = {
     console.log("ready");
     const failure = await page.waitForSelector(".errors > .problem.grave", { timeout: 60_000 });
     const told = await failure.evaluate((one) => ({ delay_ms: Number(one.dataset.delayMs), text: one.textContent }));
+    // The first card may say that the peer was killed; the requests fail after their retries.
+    await page.waitForSelector(".state.visited[data-state=ERR]", { timeout: 20_000 }).catch(() => {});
     await wait(600);
     await page.screenshot({ path: `${folder}/live-failure.png` });
     const afterwards = await page.$$eval(".state.visited", (all) => all.map((one) => one.dataset.state));
