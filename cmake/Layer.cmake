@@ -11,6 +11,8 @@ set(RRDMA_WARNINGS
   $<$<AND:$<BOOL:${CMAKE_UNITY_BUILD}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>
   # At -O1, GCC 12 takes an object behind a checked pointer for one of no size.
   $<$<AND:$<CONFIG:RelWithDebInfo>,$<CXX_COMPILER_ID:GNU>>:-Wno-stringop-overflow>
+  # Newer clangs warn of what the header of std::stable_sort of GCC 12 calls.
+  $<$<AND:$<CXX_COMPILER_ID:Clang>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,15>>:-Wno-deprecated-declarations>
   $<$<BOOL:${RRDMA_WERROR}>:-Werror>
   -fno-omit-frame-pointer)
 add_library(rrdma_options INTERFACE)

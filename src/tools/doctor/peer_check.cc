@@ -44,7 +44,7 @@ wire::Gid gid_of(const sockaddr_storage& address) {
   if (address.ss_family == AF_INET) {
     sockaddr_in v4;
     std::memcpy(&v4, &address, sizeof v4);
-    std::array<std::uint8_t, 4> octets;
+    std::array<std::uint8_t, 4> octets{};
     std::memcpy(octets.data(), &v4.sin_addr, octets.size());
     return wire::gid_of_ipv4(octets);
   }
