@@ -151,7 +151,7 @@ TEST_F(Forged, Headers) {
 // A peer that misbehaves before it is accepted is skipped; the listener continues.
 TEST_F(Forged, BeforeItIsLetIn) {
   for (int round = 0; round < 5; ++round) {
-    const Stranger stranger(context_, listener_.port(), [](Forger& forger) { forger.send("abc"); });
+    Stranger stranger(context_, listener_.port(), [](Forger& forger) { forger.send("abc"); });
     auto accepting = listener_.accept(kPatience);
     accepting.start();
     context_.run_until([&] { return accepting.done(); }, Clock::now() + 200ms);
@@ -161,6 +161,9 @@ TEST_F(Forged, BeforeItIsLetIn) {
     EXPECT_TRUE(
         context_.run_until([&] { return accepting.done() && connecting.done(); }, Clock::now() + kPatience));
     EXPECT_TRUE(accepting.await_resume().ok());
+    auto late = listener_.accept(kPatience);  // a stranger that came last still waits for an answer
+    late.start();
+    stranger.leave();
   }
 }
 
