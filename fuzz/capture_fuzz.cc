@@ -9,9 +9,8 @@
 #include "wire/pcap_reader.h"
 #include "wire/pcapng_writer.h"
 
-namespace {
+namespace rrdma::capture_fuzz {
 
-using namespace rrdma;
 using namespace rrdma::wire;
 
 // REQUIRES: no fault in the file.
@@ -47,8 +46,6 @@ void check_rewritten(const std::vector<CapturedPacket>& packets) {
   }
 }
 
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const Octets file(data, size);
   auto reader = PcapReader::open(file);
@@ -76,3 +73,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_rewritten(packets);
   return 0;
 }
+
+}  // namespace rrdma::capture_fuzz

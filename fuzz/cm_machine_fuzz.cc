@@ -15,9 +15,8 @@
 #include "input.h"
 #include "wire/cm_mad.h"
 
-namespace {
+namespace rrdma::cm_machine_fuzz {
 
-using namespace rrdma;
 using namespace rrdma::cm;
 using fuzz::Input;
 
@@ -322,9 +321,9 @@ class World {
   bool honest_ = true;
 };
 
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   World(Input({data, size})).run();
   return 0;
 }
+
+}  // namespace rrdma::cm_machine_fuzz

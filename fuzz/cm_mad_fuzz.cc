@@ -7,8 +7,9 @@
 #include "wire/cm_ip_header.h"
 #include "wire/cm_mad.h"
 
+namespace rrdma::cm_mad_fuzz {
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace rrdma;
   using namespace rrdma::wire;
   const Octets input(data, size);
   if (const auto header = parse_mad_header(input)) {
@@ -34,3 +35,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   return 0;
 }
+
+}  // namespace rrdma::cm_mad_fuzz

@@ -7,16 +7,14 @@
 #include "cost.h"
 #include "lib/comm/hello.h"
 
-using namespace rrdma::comm::detail;
+namespace rrdma::comm_hello_fuzz {
 
-namespace {
+using namespace rrdma::comm::detail;
 
 void require(bool condition) {
   if (!condition) std::abort();
 }
 std::span<const std::byte> octets_of(const std::string& text) { return std::as_bytes(std::span(text)); }
-
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span octets(reinterpret_cast<const std::byte*>(data), size);
@@ -36,3 +34,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   return 0;
 }
+
+}  // namespace rrdma::comm_hello_fuzz

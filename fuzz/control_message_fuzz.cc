@@ -10,9 +10,8 @@
 #include "control/messages.h"
 #include "control/recognition_messages.h"
 
-namespace {
+namespace rrdma::control_message_fuzz {
 
-using namespace rrdma;
 using namespace rrdma::control;
 
 template <typename Message>
@@ -33,8 +32,6 @@ void check_all(const Header& header, Octets datagram) {
   (check<Messages>(header, datagram), ...);
 }
 
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const Octets datagram(data, size);
   const auto header = parse_header(datagram);
@@ -48,3 +45,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             ClearFault, ListFaults, FaultList, FaultOrder>(*header, datagram);
   return 0;
 }
+
+}  // namespace rrdma::control_message_fuzz

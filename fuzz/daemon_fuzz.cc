@@ -35,9 +35,8 @@
 #include "daemon/slots/slots.h"
 #include "input.h"
 
-namespace {
+namespace rrdma::daemon_fuzz {
 
-using namespace rrdma;
 using namespace rrdma::control;
 using namespace rrdma::daemon;
 using fuzz::Input;
@@ -261,10 +260,10 @@ class World {
   std::vector<std::uint32_t> known_;
 };
 
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   World world(Input(Octets(data, size)));
   world.run();
   return 0;
 }
+
+}  // namespace rrdma::daemon_fuzz

@@ -16,9 +16,8 @@
 #include "transport/engine.h"
 #include "wire/transport_packet.h"
 
-namespace {
+namespace rrdma::engine_fuzz {
 
-using namespace rrdma;
 using namespace rrdma::transport;
 using fuzz::Input;
 
@@ -406,9 +405,9 @@ class World final : private EventSink {
   std::uint64_t ids_ = 0;
 };
 
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   World(Input({data, size})).run();
   return 0;
 }
+
+}  // namespace rrdma::engine_fuzz

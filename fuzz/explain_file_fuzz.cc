@@ -22,9 +22,7 @@
 #include "tools/explain/explain_json.h"
 #include "tools/explain/process_report.h"
 
-using namespace rrdma;
-
-namespace {
+namespace rrdma::explain_file_fuzz {
 
 constexpr std::uint32_t kPid = 4711;
 constexpr std::size_t kChangesMax = 64;
@@ -92,8 +90,6 @@ void require_visible(std::string_view text) {
   }
 }
 
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const Folder folder;
   if (size == 0) return 0;
@@ -113,3 +109,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   return 0;
 }
+
+}  // namespace rrdma::explain_file_fuzz

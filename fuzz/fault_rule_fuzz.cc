@@ -7,8 +7,9 @@
 #include "faults/rule.h"
 #include "faults/table.h"
 
+namespace rrdma::fault_rule_fuzz {
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace rrdma;
   const auto rules = faults::parse_rules(std::string_view(reinterpret_cast<const char*>(data), size));
   if (!rules) {
     RRDMA_ASSERT(!rules.error().empty());
@@ -28,3 +29,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)table.consider_call("ibv_reg_mr", "rrdma0");
   return 0;
 }
+
+}  // namespace rrdma::fault_rule_fuzz

@@ -6,6 +6,8 @@
 #include "base/assert.h"
 #include "link/fault_spec.h"
 
+namespace rrdma::fault_spec_fuzz {
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace rrdma::link;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
@@ -23,3 +25,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   RRDMA_ASSERT(again.ok() && *again == *spec);
   return 0;
 }
+
+}  // namespace rrdma::fault_spec_fuzz

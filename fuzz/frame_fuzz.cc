@@ -11,9 +11,8 @@
 #include "dissection/printer.h"
 #include "wire/roce_packet.h"
 
-namespace {
+namespace rrdma::frame_fuzz {
 
-using namespace rrdma;
 using namespace rrdma::wire;
 
 void check(LinkType link, Octets input) {
@@ -51,8 +50,6 @@ void tell(LinkType link, Octets input) {
   }
 }
 
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const Octets input(data, size);
   check(LinkType::kEthernet, input);
@@ -64,3 +61,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const int cooked : {113, 276}) tell(static_cast<LinkType>(cooked), input);  // tcpdump -i any
   return 0;
 }
+
+}  // namespace rrdma::frame_fuzz

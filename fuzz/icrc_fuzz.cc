@@ -6,8 +6,9 @@
 #include "base/assert.h"
 #include "wire/identification_solver.h"
 
+namespace rrdma::icrc_fuzz {
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace rrdma;
   using namespace rrdma::wire;
   constexpr std::size_t kFlowOctets = 6;
   if (size < kFlowOctets || size > 9000) return 0;
@@ -26,3 +27,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   RRDMA_ASSERT(solved.verdict == IcrcVerdict::kRight && solved.identification == identification);
   return 0;
 }
+
+}  // namespace rrdma::icrc_fuzz

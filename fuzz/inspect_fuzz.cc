@@ -12,10 +12,9 @@
 #include "inspect/perfetto.h"
 #include "tools/decode/connections.h"
 
-using namespace rrdma;
-using namespace rrdma::tools;
+namespace rrdma::inspect_fuzz {
 
-namespace {
+using namespace rrdma::tools;
 
 constexpr std::size_t kFileOctetsMax = 32 * 1024;
 constexpr std::uint64_t kPacketsMax = 256;
@@ -38,8 +37,6 @@ void check(const Analysis& analysis) {
   }
 }
 
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 2 || size > kFileOctetsMax) return 0;
   // The first byte says where the second file begins.
@@ -56,3 +53,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     (void)packet_details(analysis, i, strings).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return 0;
 }
+
+}  // namespace rrdma::inspect_fuzz

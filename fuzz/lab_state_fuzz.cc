@@ -14,7 +14,8 @@
 #include "lab/picture.h"
 #include "lab/topology.h"
 
-using namespace rrdma;
+namespace rrdma::lab_state_fuzz {
+
 using namespace rrdma::tools;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -40,3 +41,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   return 0;
 }
+
+}  // namespace rrdma::lab_state_fuzz

@@ -23,9 +23,8 @@
 #include "link/shm/direct_peer.h"
 #include "objects/memory.h"
 
-namespace {
+namespace rrdma::mapped_rows_fuzz {
 
-using namespace rrdma;
 using namespace rrdma::link;
 
 constexpr int kStepsMax = 64;
@@ -208,8 +207,6 @@ class World {
   std::uint8_t read_[4096] = {};
 };
 
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   struct sigaction action {};
   action.sa_sigaction = on_fault;
@@ -219,3 +216,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   World(fuzz::Input({data, size})).run();
   return 0;
 }
+
+}  // namespace rrdma::mapped_rows_fuzz

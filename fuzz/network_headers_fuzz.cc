@@ -10,9 +10,8 @@
 #include "wire/ipv6.h"
 #include "wire/udp.h"
 
-namespace {
+namespace rrdma::network_headers_fuzz {
 
-using namespace rrdma;
 using namespace rrdma::wire;
 
 template <typename Header>
@@ -21,8 +20,6 @@ bool emits_as_it_was(const Header& header, std::size_t (*emit)(const Header&, Mu
   const std::size_t written = emit(header, octets);
   return std::equal(octets.begin(), octets.begin() + static_cast<std::ptrdiff_t>(written), input.begin());
 }
-
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const Octets input(data, size);
@@ -38,3 +35,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto header = parse_udp(input)) RRDMA_ASSERT(emits_as_it_was(*header, emit_udp, input));
   return 0;
 }
+
+}  // namespace rrdma::network_headers_fuzz

@@ -16,9 +16,8 @@
 #include "daemon/slots/slot_ledger.h"
 #include "input.h"
 
-namespace {
+namespace rrdma::parking_fuzz {
 
-using namespace rrdma;
 using namespace rrdma::daemon;
 using fuzz::Input;
 
@@ -162,10 +161,10 @@ class World {
   OwnedFd end_, feed_;
 };
 
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static auto* const sockets = new std::vector<OwnedFd>(slot_sockets());
   World(Input(Octets(data, size)), *sockets).run();
   return 0;
 }
+
+}  // namespace rrdma::parking_fuzz

@@ -11,9 +11,8 @@
 #include "control/process_page.h"
 #include "input.h"
 
-namespace {
+namespace rrdma::process_page_fuzz {
 
-using namespace rrdma;
 using namespace rrdma::control;
 
 class HostilePage {
@@ -65,8 +64,6 @@ class HostilePage {
   std::uint8_t pristine_[kHead];
 };
 
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static auto* const page = new HostilePage;
   fuzz::Input input({data, size});
@@ -77,3 +74,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   page->restore();
   return 0;
 }
+
+}  // namespace rrdma::process_page_fuzz

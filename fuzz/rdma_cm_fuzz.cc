@@ -16,9 +16,8 @@
 #include "input.h"
 #include "preload/rdma_cm/station.h"
 
-namespace {
+namespace rrdma::rdma_cm_fuzz {
 
-using namespace rrdma;
 using rdma_cm::Station;
 
 constexpr std::size_t kGuard = 64;
@@ -111,10 +110,10 @@ class World {
   Answer answer_{};
 };
 
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static auto* const world = new World;
   world->run(fuzz::Input({data, size}));
   return 0;
 }
+
+}  // namespace rrdma::rdma_cm_fuzz

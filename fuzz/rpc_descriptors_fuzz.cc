@@ -12,9 +12,9 @@
 #include "lib/rpc/tool/json_messages.h"
 #include "lib/rpc/tool/printable.h"
 
-using namespace rrdma::rpc::tool;
+namespace rrdma::rpc_descriptors_fuzz {
 
-namespace {
+using namespace rrdma::rpc::tool;
 
 constexpr std::size_t kOctetsMax = 8192;
 
@@ -23,8 +23,6 @@ void require_visible(const std::string& text) {
     if (static_cast<unsigned char>(c) < 0x20 && c != '\t') std::abort();
   }
 }
-
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   [[maybe_unused]] static auto* const silenced = google::protobuf::SetLogHandler(nullptr);
@@ -51,3 +49,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   return 0;
 }
+
+}  // namespace rrdma::rpc_descriptors_fuzz

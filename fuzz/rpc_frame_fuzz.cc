@@ -7,10 +7,10 @@
 
 #include "lib/rpc/frame.h"
 
+namespace rrdma::rpc_frame_fuzz {
+
 using namespace rrdma::rpc;
 using namespace rrdma::rpc::detail;
-
-namespace {
 
 void require(bool condition) {
   if (!condition) std::abort();
@@ -20,8 +20,6 @@ bool within(const T& part, std::span<const std::byte> whole) {
   const auto* begin = reinterpret_cast<const std::byte*>(part.data());
   return part.empty() || (begin >= whole.data() && begin + part.size() <= whole.data() + whole.size());
 }
-
-}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span octets(reinterpret_cast<const std::byte*>(data), size);
@@ -51,3 +49,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   return 0;
 }
+
+}  // namespace rrdma::rpc_frame_fuzz

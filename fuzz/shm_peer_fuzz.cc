@@ -17,9 +17,8 @@
 #include "link/shm/shm_link.h"
 #include "wire/transport_packet.h"
 
-namespace {
+namespace rrdma::shm_peer_fuzz {
 
-using namespace rrdma;
 using namespace rrdma::link;
 
 constexpr int kStepsMax = 200;
@@ -192,9 +191,9 @@ class World {
   std::uint8_t nonce_[DirectIntroduction::kNonceOctets] = {1, 2, 3};
 };
 
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   World(fuzz::Input({data, size})).run();
   return 0;
 }
+
+}  // namespace rrdma::shm_peer_fuzz

@@ -6,8 +6,9 @@
 #include "base/assert.h"
 #include "wire/transport_packet.h"
 
+namespace rrdma::transport_fuzz {
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace rrdma;
   using namespace rrdma::wire;
   const Octets input(data, size);
   TransportPacket packet;
@@ -23,3 +24,5 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   RRDMA_ASSERT(parse_transport_headers(headers, again) == TransportError::kNone && again == packet.headers);
   return 0;
 }
+
+}  // namespace rrdma::transport_fuzz

@@ -12,9 +12,8 @@
 #include "link/udp/intake.h"
 #include "wire/icrc.h"
 
-namespace {
+namespace rrdma::udp_intake_fuzz {
 
-using namespace rrdma;
 using namespace rrdma::link;
 
 class Listener final : public Receiver {
@@ -91,10 +90,10 @@ class World {
   std::int64_t time_ = 0;
 };
 
-}  // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static auto* const world = new World;
   world->run(fuzz::Input({data, size}));
   return 0;
 }
+
+}  // namespace rrdma::udp_intake_fuzz
