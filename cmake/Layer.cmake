@@ -29,6 +29,8 @@ function(rrdma_layer name)
   target_link_libraries(rrdma_${name} PUBLIC rrdma_options ${ARG_LINKS})
   if(RRDMA_TESTS AND ARG_TESTS)
     rrdma_test(unit.${name} SOURCES ${ARG_TESTS} LINKS rrdma_${name})
+    # Not optimised: a quarter less time to compile. The layer itself is.
+    target_compile_options(unit_${name}_test PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
   endif()
 endfunction()
 
