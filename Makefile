@@ -39,8 +39,7 @@ demo: ## build the device in about a minute, then show unmodified RDMA programs 
 test: ## build with GCC, check with clang (CLANG=0: without), warnings as errors, and run the tests (ctest)
 	@$(need) build test
 	@$(call build,dev,)
-	@if [ '$(CLANG)' = 1 ]; then $(call build,clang-check,); fi
-	@ctest --preset dev -j $(TEST_JOBS) $(CTEST_ARGS)
+	@scripts/test $(TEST_JOBS) '$(CLANG)' $(CTEST_ARGS)
 
 clang: ## build with clang only
 	@$(need) build test
