@@ -11,6 +11,8 @@
 
 namespace rrdma::verbs {
 
+struct Qp;
+
 static_assert(sizeof(ibv_sge) == sizeof(objects::Sge));
 static_assert(offsetof(ibv_sge, addr) == offsetof(objects::Sge, address));
 static_assert(offsetof(ibv_sge, length) == offsetof(objects::Sge, length));
