@@ -6,7 +6,9 @@
 
 #include "lib/rpc/client_connection.h"
 #include "lib/rpc/directory.h"
+#include "lib/rpc/handshake.h"
 #include "lib/rpc/proof.h"
+#include "lib/rpc/this_host.h"
 
 namespace rrdma::rpc {
 inline namespace v0 {
@@ -17,8 +19,8 @@ namespace detail {
 namespace {
 constexpr const char* kNeverConnected = "the channel was never connected";
 
-std::size_t call_head(const CallOptions& options, bool offered, std::size_t metadata) {
-  return kCallHead + (offered ? kRegionSize : 0) + (options.lend != 0 ? kRegionSize : 0) + metadata;
+std::size_t call_head(const CallOptions& options, std::size_t offered, std::size_t metadata) {
+  return kCallHead + offered + (options.lend != 0 ? kRegionSize : 0) + metadata;
 }
 }  // namespace
 
@@ -43,7 +45,7 @@ Request::Request(ClientConnection* connection, const Method& method, CallOptions
   // offer.
   if (connection->line().offering() || options_.lend <= kFrameLimit - kReplyHead - kMaxMetadata)
     options_.lend = 0;
-  head_ = call_head(options_, false, metadata_.size());
+  head_ = call_head(options_, 0, metadata_.size());
   if (head_ + size <= kFrameLimit) {
     take_frame(size);
     return;
@@ -54,7 +56,7 @@ Request::Request(ClientConnection* connection, const Method& method, CallOptions
     return;
   }
   large_ = std::move(*memory);
-  head_ = call_head(options_, true, metadata_.size());
+  head_ = call_head(options_, connection->line().offer_head(), metadata_.size());
   take_frame(0);
 }
 
@@ -71,7 +73,7 @@ Request::Request(ClientConnection* connection, const Method& method, CallOptions
       return;
     }
     large_ = std::move(*memory);
-    head_ = call_head(options_, true, metadata_.size());
+    head_ = call_head(options_, connection->line().offer_head(), metadata_.size());
   }
   take_frame(small ? size : 0);
   if (small && size != 0 && failure_.ok()) std::memcpy(frame_.data() + head_, argument.data(), size);
@@ -93,10 +95,16 @@ void CallHandle::reset() {
 bool CallHandle::replied() const { return call_->replied; }
 const Status& CallHandle::given_up() const { return call_->given_up; }
 const Status& CallHandle::status() const { return call_->status; }
-const Metadata& CallHandle::trailers() const {
+namespace {
+const Metadata& no_metadata() {
   static const Metadata none;
-  return call_ != nullptr ? call_->trailers : none;
+  return none;
 }
+}  // namespace
+const Metadata& CallHandle::trailers() const { return call_ != nullptr ? call_->trailers : no_metadata(); }
+const Metadata& CallHandle::headers() const { return call_ != nullptr ? call_->headers : no_metadata(); }
+bool CallHandle::headed() const { return call_->headed; }
+WaitPlace& CallHandle::headers_place() { return call_->headers_place; }
 Payload& CallHandle::body() { return call_->body; }
 WaitPlace& CallHandle::place() { return call_->place; }
 const comm::detail::Ref<Inbound>& CallHandle::inbound() const { return call_->inbound; }
@@ -141,6 +149,18 @@ comm::Task<Status> reply_of(CallHandle& call, comm::Limit limit) {
   co_return call ? Status() : Status(Code::kCancelled, "the call was cancelled");
 }
 
+comm::Task<Status> headers_of(CallHandle& call, comm::Limit limit) {
+  const std::shared_ptr<ClientConnection> connection = call.connection();
+  while (call && !call.headed() && !call.replied()) {
+    if (!call.given_up().ok()) co_return call.given_up();
+    comm::Signal signal(call.context(), limit);
+    const WaitPlace::Stay stay(call.headers_place(), signal);
+    auto waited = co_await signal;
+    if (!waited) co_return status_of(waited.error());
+  }
+  co_return call ? Status() : Status(Code::kCancelled, "the call was cancelled");
+}
+
 // ---- connecting ----
 
 namespace {
@@ -148,44 +168,82 @@ namespace {
 Status why_refused(const comm::Error& error) {
   Status status = status_of(error);
   if (error.code() != comm::Code::kRefused) return status;
-  if (error.detail() == kRefusedSecret) return {Code::kUnauthenticated, status.message()};
+  if (error.detail() == kRefusedSecret || error.detail() == kRefusedPlain || error.detail() == kRefusedSealed)
+    return {Code::kUnauthenticated, status.message()};
   if (error.detail() == kRefusedVersion || error.detail() == kRefusedForeign)
     return {Code::kFailedPrecondition, status.message()};
   if (error.detail() == kRefusedBusy) return {Code::kUnavailable, status.message()};
   return status;
 }
 
+// The word of this end about encryption to a peer with this address.
+std::uint8_t encryption_toward(const std::string& address, const ChannelOptions& options) {
+  if (options.secret.empty() || options.encryption == Encryption::kNever) return kCannotEncrypt;
+  const bool must = options.encryption == Encryption::kAlways || !on_this_host(address);
+  return must ? kMustEncrypt : kCanEncrypt;
+}
+
+// Checks the server's hello against the client's. Makes the connection, with the client's first frame posted.
+Result<std::shared_ptr<ClientConnection>> agree(comm::Context& context, const std::string& address,
+                                                comm::Endpoint endpoint, const ChannelOptions& options,
+                                                const ClientHello& hello) {
+  const auto failed = [](Code code, std::string why) {
+    return Result<std::shared_ptr<ClientConnection>>(Status(code, std::move(why)));
+  };
+  const auto answer = endpoint.hello();
+  const auto server = parse_server_hello(answer);
+  const bool encrypted = server && server->encrypted();
+  if (!server || server->version < hello.lowest || server->version > hello.highest ||
+      endpoint.message_limit() < kFrameLimit + (encrypted ? kSealing : 0))
+    return failed(Code::kFailedPrecondition, address + " does not speak this version of rrdma::rpc");
+  std::optional<SealKeys> keys;
+  std::optional<Handshake> handshake;
+  if (encrypted) {
+    if (hello.encryption == kCannotEncrypt || !server->secret || server->version < kSealingVersion)
+      return failed(Code::kFailedPrecondition, address + " encrypts, which was not asked for");
+    handshake.emplace(Role::kClient, options.secret);
+    if (handshake->check_server(emit(hello), answer)) keys = handshake->client_keys(server->key);
+    if (!keys) return failed(Code::kUnauthenticated, address + " does not know the shared secret");
+  } else if (hello.secret) {
+    const Proof expected = proof_of(options.secret, Role::kServer, hello.nonce, server->nonce);
+    if (!server->secret || !same(expected, server->proof))
+      return failed(Code::kUnauthenticated, address + " does not know the shared secret");
+    if (hello.encryption == kMustEncrypt)
+      return failed(Code::kUnauthenticated,
+                    address + " does not encrypt, and ChannelOptions::encryption demands it");
+  }
+  auto connection = std::make_shared<ClientConnection>(context, std::move(endpoint), options, *server);
+  if (keys) {
+    connection->encrypt(handshake->client_body(), *keys);
+  } else if (hello.secret) {
+    connection->prove(proof_of(options.secret, Role::kClient, hello.nonce, server->nonce));
+  }
+  return connection;
+}
+
 comm::Task<Result<Channel>> open_channel(comm::Context& context, std::string address, ChannelOptions options,
                                          comm::Limit limit) {
+  if (options.encryption == Encryption::kAlways && options.secret.empty())
+    co_return Result<Channel>(Status(Code::kFailedPrecondition, kNoSecret));
   ClientHello hello;
   hello.highest = kProtocolVersion;
   hello.max_result = static_cast<std::uint32_t>(std::min<std::size_t>(options.max_result, ~std::uint32_t{0}));
   hello.secret = !options.secret.empty();
   if (hello.secret) hello.nonce = fresh_nonce();
+  hello.encryption = encryption_toward(address, options);
   const auto octets = emit(hello);
   comm::Profile profile;
-  profile.message_limit = kFrameLimit;
+  profile.message_limit = kFrameLimit + (hello.encryption != kCannotEncrypt ? kSealing : 0);
   profile.receive_depth = options.depth;
   profile.send_depth = options.depth;
   profile.keep_alive = options.keep_alive;
   profile.hello = octets;
   auto endpoint = co_await context.connect(address, profile, limit);
   if (!endpoint) co_return Result<Channel>(why_refused(endpoint.error()));
-  const auto server = parse_server_hello(endpoint->hello());
-  if (!server || server->version < hello.lowest || server->version > hello.highest ||
-      endpoint->message_limit() < kFrameLimit) {
-    co_return Result<Channel>(
-        Status(Code::kFailedPrecondition, address + " does not speak this version of rrdma::rpc"));
-  }
-  if (hello.secret) {
-    const Proof expected = proof_of(options.secret, Role::kServer, hello.nonce, server->nonce);
-    if (!server->secret || !same(expected, server->proof))
-      co_return Result<Channel>(Status(Code::kUnauthenticated, address + " does not know the shared secret"));
-  }
-  auto connection = std::make_shared<ClientConnection>(context, std::move(*endpoint), options, *server);
-  if (hello.secret) connection->prove(proof_of(options.secret, Role::kClient, hello.nonce, server->nonce));
-  connection->start();
-  Channel channel(std::move(connection));
+  auto connection = agree(context, address, std::move(*endpoint), options, hello);
+  if (!connection.ok()) co_return Result<Channel>(connection.status());
+  (*connection)->start();
+  Channel channel(std::move(*connection));
   if (!options.expects.empty()) {
     auto checked =
         co_await channel.call<&Versions::check>(Versions::list(options.expects), CallOptions(limit));

@@ -29,22 +29,36 @@ class ServerSet {
       : context_(&context),
         options_(std::move(options)),
         random_(options_.seed != 0 ? options_.seed : std::random_device{}()),
+        tokens_(options_.budget.tokens),
         last_(Code::kUnavailable, "there are no addresses") {
     for (std::string& address : addresses) {
       servers_.emplace_back();
+      servers_.back().hash = hash_of(address);
       servers_.back().address = std::move(address);
     }
   }
 
-  comm::Task<Result<Channel>> channel(comm::Limit limit);
+  comm::Task<Result<Channel>> channel(comm::Limit limit, std::string key);
   // Waits for the pause, or until another connection was made. Fails if the limit is earlier.
   comm::Task<Status> rest(std::chrono::milliseconds pause, comm::Limit limit);
   [[nodiscard]] const ClientOptions& options() const { return options_; }
   ClientCounters& counters() { return counters_; }
+  [[nodiscard]] comm::Context& context() const { return *context_; }
+
+  // The budget.
+  void failed() { tokens_ = std::max(0.0, tokens_ - 1); }
+  void succeeded() { tokens_ = std::min(options_.budget.tokens, tokens_ + options_.budget.per_success); }
+  // Whether the budget allows a further attempt. Counts it if not.
+  bool allows() {
+    if (options_.budget.tokens <= 0 || tokens_ > options_.budget.tokens / 2) return true;
+    ++counters_.denied;
+    return false;
+  }
 
  private:
   struct Place {
     std::string address;
+    std::uint64_t hash = 0;  // of the address
     Channel channel;
     bool kept = false;              // keep() runs
     bool dialing = false;           // an attempt is in flight
@@ -66,8 +80,16 @@ class ServerSet {
   // Whether a change is about to happen.
   [[nodiscard]] bool busy() const;
   // An open channel, or null.
-  Channel* choose(comm::Clock::time_point now);
+  Channel* choose(comm::Clock::time_point now, const std::string& key);
   Channel* idlest();
+  Channel* named_by(const std::string& key, comm::Clock::time_point now);
+  // Whether the first connection to this server is about to be made.
+  void log(LogLevel level, std::string_view event, const Place& place, std::string_view words = {}) const {
+    if (options_.log) options_.log({level, event, place.address, words});
+  }
+  static bool expected(const Place& place, comm::Clock::time_point now) {
+    return place.dialing && place.failures == 0 && now < place.since + kHeadStart;
+  }
   void back_off(Place& place);
   std::chrono::milliseconds part_of(std::chrono::milliseconds pause);
   void changed();
@@ -79,6 +101,7 @@ class ServerSet {
   std::size_t next_ = 0;     // kRoundRobin: the next one in turn
   std::size_t current_ = 0;  // kFirst: the one in use
   comm::Clock::time_point last_start_;
+  double tokens_;
   Status last_;  // of the last attempt that failed
   ClientCounters counters_;
   comm::detail::List<ChangeWaiter> waiting_;
@@ -149,12 +172,14 @@ comm::Task<bool> ServerSet::dial(Place& place) {
     last_ = connected.status();
     // Treat an address that does not answer as an unavailable server.
     if (last_.code() == Code::kDeadlineExceeded) last_ = Status(Code::kUnavailable, last_.message());
+    log(LogLevel::kWarning, "failed", place, last_.message());
     co_return false;
   }
   place.channel = std::move(*connected);
   place.failures = 0;
   place.since = comm::Clock::now();
   ++counters_.connections;
+  log(LogLevel::kInfo, "connected", place);
   co_return true;
 }
 
@@ -171,6 +196,7 @@ comm::Task<void> ServerSet::keep(Place& place) {
       co_await place.channel.until_lost();
       place.channel = Channel();
       last_ = Status(Code::kUnavailable, "the connection to " + place.address + " was lost");
+      log(LogLevel::kWarning, "lost", place);
     }
     // A server that accepts connections and drops them is no better than one that refuses them.
     if (!connected || comm::Clock::now() - place.since < options_.most_pause) {
@@ -193,8 +219,33 @@ Channel* ServerSet::idlest() {
   return best;
 }
 
-Channel* ServerSet::choose(comm::Clock::time_point now) {
+namespace {
+// Spreads the bits (the finalizer of SplitMix64).
+std::uint64_t mixed(std::uint64_t bits) {
+  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
+  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
+  return bits ^ (bits >> 31);
+}
+}  // namespace
+
+// Rendezvous hashing: each server has a weight for each key, and the heaviest one serves it.
+Channel* ServerSet::named_by(const std::string& key, comm::Clock::time_point now) {
+  const std::uint64_t hash = mixed(hash_of(key));
+  Place* best = nullptr;
+  std::uint64_t most = 0;
+  for (Place& place : servers_) {
+    if (!place.channel.open() && !expected(place, now)) continue;
+    const std::uint64_t weight = mixed(hash ^ place.hash);
+    if (best != nullptr && weight <= most) continue;
+    best = &place;
+    most = weight;
+  }
+  return best != nullptr && best->channel.open() ? &best->channel : nullptr;
+}
+
+Channel* ServerSet::choose(comm::Clock::time_point now, const std::string& key) {
   if (options_.pick == Pick::kLeastLoaded) return idlest();
+  if (options_.pick == Pick::kHash) return named_by(key, now);
   const bool in_turn = options_.pick == Pick::kRoundRobin;
   const std::size_t from = in_turn ? next_ : current_;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
@@ -205,16 +256,16 @@ Channel* ServerSet::choose(comm::Clock::time_point now) {
       return &place.channel;
     }
     // The first connection to a server that is expected to answer.
-    if (in_turn && place.dialing && place.failures == 0 && now < place.since + kHeadStart) return nullptr;
+    if (in_turn && expected(place, now)) return nullptr;
   }
   return nullptr;
 }
 
-comm::Task<Result<Channel>> ServerSet::channel(comm::Limit limit) {
+comm::Task<Result<Channel>> ServerSet::channel(comm::Limit limit, std::string key) {
   for (;;) {
     want();
     const comm::Clock::time_point now = comm::Clock::now();
-    if (Channel* open = choose(now)) co_return Result<Channel>(*open);
+    if (Channel* open = choose(now, key)) co_return Result<Channel>(*open);
     if (!busy()) co_return Result<Channel>(last_);
     const comm::Clock::time_point head_start = last_start_ + kHeadStart;
     const auto until = now < head_start ? std::min(limit.at(), head_start) : limit.at();
@@ -248,17 +299,34 @@ Client::Client(Client&&) noexcept = default;
 Client& Client::operator=(Client&&) noexcept = default;
 Client::~Client() = default;
 
-comm::Task<Result<Channel>> Client::channel(comm::Limit limit) { return servers_->channel(std::move(limit)); }
+comm::Task<Result<Channel>> Client::channel(comm::Limit limit, std::string key) {
+  return servers_->channel(std::move(limit), std::move(key));
+}
 const ClientCounters& Client::counters() const { return servers_->counters(); }
+
+const Hedging& Client::hedging() const { return servers_->options().hedging; }
+comm::Context& Client::context() const { return servers_->context(); }
+bool Client::may_hedge() {
+  if (!servers_->allows()) return false;
+  ++servers_->counters().hedged;
+  return true;
+}
+bool Client::passing(const Status& status) {
+  // A server that has no room now refuses a call before it starts it.
+  return status.code() == Code::kUnavailable ||
+         (status.code() == Code::kResourceExhausted && status.refused());
+}
+
+void Client::Attempts::succeeded() { client_->servers_->succeeded(); }
 
 comm::Task<bool> Client::Attempts::next(Status& status, comm::Limit limit, bool connected, bool safe) {
   const ClientOptions& options = client_->servers_->options();
-  // A server that has no room now refuses a call before it starts it.
-  const bool passing =
-      status.code() == Code::kUnavailable || (status.code() == Code::kResourceExhausted && status.refused());
-  if (!passing || (connected && !safe && !status.refused())) co_return false;
+  if (!passing(status)) co_return false;
+  if (connected) client_->servers_->failed();
+  if (connected && !safe && !status.refused()) co_return false;
   if (connected || !options.wait_for_ready) {
     if (made_ >= options.tries) co_return false;
+    if (connected && !client_->servers_->allows()) co_return false;
     ++made_;
   }
   pause_ = pause_.count() == 0 ? options.first_pause : std::min(pause_ * 2, options.most_pause);

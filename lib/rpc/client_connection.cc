@@ -32,15 +32,16 @@ comm::detail::Detached ClientConnection::run(std::shared_ptr<ClientConnection> s
       if (!received) {
         status = status_of(received.error());
         // A server that shuts down answers all started calls before it closes. Calls without a reply never
-        // started.
-        if (self->going_away_ && received.error().code() == comm::Code::kClosedByPeer)
+        // started. On an encrypted connection this does not hold: others can forge the close.
+        if (self->going_away_ && !self->line_.encrypted() &&
+            received.error().code() == comm::Code::kClosedByPeer)
           status = std::move(status).as_refused();
         break;
       }
       message = std::move(*received);
     }
     if (!self->handle(message)) {
-      status = Status(Code::kInternal, self->peer_ + " broke the protocol of rrdma::rpc");
+      status = self->broken();
       self->line_.endpoint().abort();
       break;
     }
@@ -48,20 +49,33 @@ comm::detail::Detached ClientConnection::run(std::shared_ptr<ClientConnection> s
   self->end(std::move(status));
 }
 
-void ClientConnection::prove(const Proof& proof) {
+void ClientConnection::prove(const Proof& proof) { post_first(Kind::kProof, proof); }
+
+void ClientConnection::encrypt(std::span<const std::byte> body, const SealKeys& keys) {
+  post_first(Kind::kKey, body);
+  line_.encrypt(keys);
+}
+
+void ClientConnection::post_first(Kind kind, std::span<const std::byte> body) {
   Frame frame;
-  frame.kind = Kind::kProof;
+  frame.kind = kind;
   const std::size_t head = head_size(frame);
-  comm::Buffer memory = line_.frame(head + proof.size());
+  comm::Buffer memory = line_.frame(head + body.size());
   if (!memory) return;
   emit_head(frame, memory.data());
-  std::copy(proof.begin(), proof.end(), memory.data() + head);
+  std::copy(body.begin(), body.end(), memory.data() + head);
   line_.post(std::move(memory));
 }
 
 void ClientConnection::close() {
   end(Status(Code::kCancelled, "the channel was closed"));
   line_.close();
+}
+
+Status ClientConnection::broken() const {
+  if (line_.encrypted())
+    return {Code::kUnavailable, "a message from " + peer_ + " was forged, or is not as it was sent"};
+  return {Code::kInternal, peer_ + " broke the protocol of rrdma::rpc"};
 }
 
 Status ClientConnection::why() const {
@@ -101,6 +115,8 @@ void ClientConnection::free_slot(ClientCall* call) {
   call->held = false;
   call->body.release();
   call->trailers.clear();
+  call->headers.clear();
+  call->headed = false;
   if (!call->status.ok()) call->status = Status();
   if (!call->given_up.ok()) call->given_up = Status();
   call->close_streams();
@@ -125,8 +141,7 @@ Status ClientConnection::share_memory(ClientCall* call, Request& request, Frame&
     auto opened = line_.offers().open(std::move(request.large_));
     if (!opened) return status_of(opened.error());
     call->offered = std::move(*opened);
-    frame.flags |= flag::kOffered;
-    frame.offered = call->offered.region();
+    line_.mark_offered(frame, call->offered.region());
   }
   if (request.options_.lend != 0) {
     auto memory = line_.context().pool().take(request.options_.lend);
@@ -213,6 +228,7 @@ void ClientConnection::give_up(ClientCall* call, Status status) {
   tell_cancelled(*call);
   call->end_streams(status, status);
   call->place.give();
+  call->headers_place.give();
 }
 
 void ClientConnection::tell_cancelled(const ClientCall& call) {
@@ -232,6 +248,7 @@ void ClientConnection::abandon(ClientCall* call) {
   if (comm::Signal* watching = std::exchange(call->watch, nullptr)) watching->give();
   call->close_streams();
   call->place.give();
+  call->headers_place.give();
   if (call->given_up.ok()) tell_cancelled(*call);
 }
 
@@ -258,6 +275,7 @@ void ClientConnection::settle(ClientCall* call, Status status, bool sent) {
     call->end_streams(call->status,
                       call->status.ok() ? Status(Code::kCancelled, "the call is over") : call->status);
   call->place.give();
+  call->headers_place.give();
 }
 
 // ---- frames ----
@@ -268,8 +286,8 @@ ClientCall* ClientConnection::find(std::uint32_t id) {
   return calls_[slot].get();
 }
 
-bool ClientConnection::handle(const comm::Message& message) {
-  const auto frame = parse_frame(message.bytes());
+bool ClientConnection::handle(comm::Message& message) {
+  const auto frame = parse_frame(line_.open(message));
   if (!frame) return false;
   line_.heard(frame->kind == Kind::kPack);
   if (frame->kind != Kind::kPack) return handle(*frame, message);
@@ -282,6 +300,7 @@ bool ClientConnection::handle(const comm::Message& message) {
 }
 
 bool ClientConnection::handle(const Frame& frame, const comm::Message& message) {
+  if (!line_.admits(frame)) return false;
   if (frame.kind == Kind::kGoAway) {
     going_away_ = true;
     while (RoomWaiter* waiter = waiting_.pop_front()) waiter->signal.give();
@@ -295,6 +314,7 @@ bool ClientConnection::handle(const Frame& frame, const comm::Message& message) 
   switch (frame.kind) {
     case Kind::kReply: return handle_reply(call, frame, message);
     case Kind::kPart: return handle_part(call, frame);
+    case Kind::kHeaders: return handle_headers(call, frame);
     // A stream without an object: the caller gave the call up.
     case Kind::kItem: return line_.deliver(call->inbound.raw(), frame, message);
     case Kind::kWindow: return !call->outbound || call->outbound->widen(frame.window);
@@ -306,6 +326,13 @@ bool ClientConnection::handle_part(ClientCall* call, const Frame& frame) {
   if (call->parts.size() + frame.body.size() > options_.max_result) return false;
   if (!call->held) return true;
   call->parts.append(reinterpret_cast<const char*>(frame.body.data()), frame.body.size());
+  return true;
+}
+
+bool ClientConnection::handle_headers(ClientCall* call, const Frame& frame) const {
+  if (!line_.heads() || std::exchange(call->headed, true)) return false;
+  if (!parse_metadata(frame.metadata, call->headers)) return false;
+  call->headers_place.give();
   return true;
 }
 
@@ -339,7 +366,7 @@ bool ClientConnection::handle_reply(ClientCall* call, const Frame& frame, const 
 }
 
 bool ClientConnection::fetch_result(ClientCall* call, const Region& region) {
-  if (!line_.offering() || region.length > options_.max_result) return false;
+  if (!line_.offering() || line_.plain_size(region) > options_.max_result) return false;
   Status status;
   if (call->held) {
     auto memory = line_.context().pool().take(region.length);
@@ -349,6 +376,7 @@ bool ClientConnection::fetch_result(ClientCall* call, const Region& region) {
       comm::then(line_.endpoint().read(from, std::move(*memory)),
                  [self = shared_from_this(), call, region](comm::Result<comm::Buffer> read) {
                    if (self->over_) return;  // and the call has ended
+                   if (read && !self->line_.open(*read, region.seal)) return self->end(self->broken());
                    self->line_.give_back(region.address);
                    if (read && call->held) call->body = Payload(std::move(*read));
                    self->settle(call, read ? Status() : status_of(read.error()));

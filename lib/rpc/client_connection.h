@@ -26,6 +26,8 @@ struct ClientCall {
   bool fetching = false;  // the reply has arrived, and its result is being read
   bool streams = false;
   Status status;
+  Metadata headers;
+  bool headed = false;  // the headers have arrived
   Metadata trailers;
   Payload body;
   std::string parts;
@@ -33,6 +35,7 @@ struct ClientCall {
   comm::Buffer lent;
   comm::Share<std::byte> lent_share;
   WaitPlace place;
+  WaitPlace headers_place;
   Status given_up;                     // set if the caller's limit ended a stream before its reply
   comm::Signal* watch = nullptr;       // of the coroutine that watches the limit
   comm::detail::Ref<Inbound> inbound;  // null for calls without this stream
@@ -86,6 +89,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void close();
   // Proves to the server that this end knows the secret. The first frame of a connection.
   void prove(const Proof& proof);
+  // The same for an encrypted connection. `body`: of the KEY frame.
+  void encrypt(std::span<const std::byte> body, const SealKeys& keys);
 
   [[nodiscard]] bool usable() const { return !over_ && !going_away_; }
   [[nodiscard]] bool has_room() const { return free_ != nullptr || calls_.size() < server_.max_calls; }
@@ -116,10 +121,12 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void give_up(ClientCall* call, Status status);
   void tell_cancelled(const ClientCall& call);
   // Returns false if the peer violated the protocol.
-  bool handle(const comm::Message& message);
+  void post_first(Kind kind, std::span<const std::byte> body);
+  bool handle(comm::Message& message);
   bool handle(const Frame& frame, const comm::Message& message);
   bool handle_reply(ClientCall* call, const Frame& frame, const comm::Message& message);
   bool handle_part(ClientCall* call, const Frame& frame);
+  bool handle_headers(ClientCall* call, const Frame& frame) const;
   // Reads an offered result.
   bool fetch_result(ClientCall* call, const Region& region);
   ClientCall* find(std::uint32_t id);
@@ -130,6 +137,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void free_slot(ClientCall* call);
   void tell_end(const ClientCall& call, const Status& status) const;
   void end(Status status);
+  // The status after a violation of the protocol.
+  [[nodiscard]] Status broken() const;
 
   Line line_;
   ChannelOptions options_;

@@ -82,7 +82,7 @@ std::optional<Payload> Inbound::take() {
   owed_ += item.cost;
   if (items_.empty()) owed_ += std::exchange(unpaid_, 0);
   give_window();
-  if (item.reading) ahead_ -= item.payload.bytes().size();
+  ahead_ -= item.ahead;
   read_ahead();
   return std::move(item.payload);
 }
@@ -120,14 +120,17 @@ bool Inbound::arrive(const Frame& frame, const comm::Message& message) {
 // ---- offered items ----
 
 bool Inbound::accept_offer(const Frame& frame, std::uint32_t cost) {
-  if (assembling_ || frame.offered.length > max_item_) return false;
+  if (assembling_ || line_->plain_size(frame.offered) > max_item_) return false;
   const Region& at = frame.offered;
   if (!hold(kPlaceOctets)) {
     line_->give_back(at.address);
     return true;
   }
-  items_.push_back(
-      {.payload = {}, .cost = cost, .held = kPlaceOctets, .offered = {at.address, at.key, at.length}});
+  items_.push_back({.payload = {},
+                    .cost = cost,
+                    .held = kPlaceOctets,
+                    .offered = {at.address, at.key, at.length},
+                    .seal = at.seal});
   read_ahead();
   return true;
 }
@@ -145,11 +148,13 @@ struct Inbound::Landing {
   comm::detail::Ref<LineRef> reference;
   std::uint64_t number;
   std::uint64_t address;
+  std::uint64_t seal;
   std::size_t size;  // bytes of the connection's memory
 
   void operator()(comm::Result<comm::Buffer> read) const {
     Line* line = reference->line;
     if (line == nullptr) return;
+    if (read && !line->open(*read, seal)) read = comm::Error(comm::Code::kProtocol, comm::During::kRead);
     line->give_back(address);
     // The item was dropped if the call is over.
     if (number < self->first_) return line->streams().give_back(size);
@@ -188,9 +193,11 @@ bool Inbound::start_reading(Item& item, std::uint64_t number) {
   }
   ahead_ += size;
   item.reading = true;
+  item.ahead = size;
   const auto from = item.offered;
-  comm::then(line_->endpoint().read(from, std::move(*memory)),
-             Landing{comm::detail::Ref<Inbound>(this), line_->reference(), number, from.address(), size});
+  comm::then(
+      line_->endpoint().read(from, std::move(*memory)),
+      Landing{comm::detail::Ref<Inbound>(this), line_->reference(), number, from.address(), item.seal, size});
   return true;
 }
 
@@ -363,16 +370,14 @@ comm::Task<Status> Outbound::send(comm::detail::Ref<Outbound> self, Item item, c
 }
 
 Status Outbound::offer(const comm::detail::Ref<Outbound>& self, comm::Buffer memory) {
-  const std::size_t size = memory.size();
   auto lent = self->line_->offers().lend(std::move(memory), self);
   if (!lent) return status_of(lent.error());
   Frame frame;
   frame.kind = Kind::kItem;
-  frame.flags = flag::kOffered;
   frame.call = self->call_;
-  frame.offered = *lent;
+  self->line_->mark_offered(frame, *lent);
   self->window_ -= kItemCost;
-  self->offered_ += size;
+  self->offered_ += lent->length;
   self->line_->post(frame);
   return {};
 }

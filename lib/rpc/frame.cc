@@ -50,7 +50,7 @@ class LayoutReader {
   }
   template <std::size_t kSize>
   void bytes(std::array<std::byte, kSize>& value) {
-    const auto octets = take(kSize);
+    const auto octets = take(kSize);  // a hello of an earlier version ends before its last ones
     std::copy(octets.begin(), octets.end(), value.begin());
   }
   template <typename View>
@@ -179,7 +179,7 @@ constexpr std::size_t measured(Kind kind) {
   return measured(frame);
 }
 static_assert(measured(Kind::kCall) == kCallHead && measured(Kind::kReply) == kReplyHead &&
-              measured(Kind::kPack) == kPackHead);
+              measured(Kind::kPack) == kPackHead && measured(Kind::kSealed) == kSealHead);
 
 // A sequence of frames, each preceded by its length, that fills the body exactly.
 bool valid_pack(std::span<const std::byte> body) {
@@ -207,8 +207,15 @@ bool valid_item(const Frame& frame) {
   return !(frame.has(flag::kMore) && (frame.has(flag::kLast) || frame.body.empty()));
 }
 
+// Only what is offered is sealed, and it is more than its tag.
+bool valid_offer(const Frame& frame) {
+  if (!frame.has(flag::kSealed)) return true;
+  return frame.has(flag::kOffered) && frame.offered.length > kSealTag;
+}
+
 // The rules beside the layout.
 bool valid(const Frame& frame) {
+  if (!valid_offer(frame)) return false;
   switch (frame.kind) {
     case Kind::kCall: return true;
     case Kind::kReply: return valid_reply(frame);
@@ -220,15 +227,19 @@ bool valid(const Frame& frame) {
     case Kind::kProof: return frame.call == 0 && frame.body.size() == kProofSize;
     case Kind::kPack: return frame.call == 0 && valid_pack(frame.body);
     case Kind::kTaken: return frame.call == 0 && frame.body.empty();
+    case Kind::kKey: return frame.call == 0 && frame.body.size() == kKeyBody;
+    case Kind::kHeaders: return !frame.metadata.empty() && frame.body.empty();
+    case Kind::kSealed: return frame.call == 0 && frame.body.size() > kSealTag;
   }
   return false;
 }
 
 bool parse(std::span<const std::byte> octets, Frame& frame) {
-  if (octets.size() > kFrameLimit) return false;
   LayoutReader reader(octets);
   layout_head(reader, frame);
   if (!reader.good()) return false;
+  const bool sealed = frame.kind == Kind::kSealed;
+  if (octets.size() > kFrameLimit + (sealed ? kSealing : 0)) return false;
   const KindInfo* info = info_of(frame.kind);
   if (info == nullptr || (frame.flags & ~info->flags) != 0) return false;
   if (reader.length_of(Part::kMetadata) > (info->metadata ? kMaxMetadata : 0)) return false;
@@ -332,8 +343,8 @@ std::optional<ClientHello> parse_client_hello(std::span<const std::byte> octets)
   return hello;
 }
 
-std::array<std::byte, kServerHelloSize> emit(const ServerHello& hello) {
-  std::array<std::byte, kServerHelloSize> octets{};
+std::array<std::byte, kEncryptedHelloSize> emit(const ServerHello& hello) {
+  std::array<std::byte, kEncryptedHelloSize> octets{};
   LayoutWriter writer(octets.data());
   writer.bytes(kMagic);
   layout_server_hello(writer, hello);

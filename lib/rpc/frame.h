@@ -19,11 +19,13 @@ namespace detail {
 // The largest frame. Every peer accepts frames of this size.
 inline constexpr std::size_t kFrameLimit = 4096;
 inline constexpr std::uint8_t kLowestVersion = 1;
-inline constexpr std::uint8_t kProtocolVersion = 3;  // the highest
+inline constexpr std::uint8_t kProtocolVersion = 4;  // the highest
 // From this version on, a message may carry several frames.
 inline constexpr std::uint8_t kPackingVersion = 2;
 // From this version on, results and stream items may be offered.
 inline constexpr std::uint8_t kOfferingVersion = 3;
+// From this version on, a connection may be encrypted, and a server may send headers.
+inline constexpr std::uint8_t kSealingVersion = 4;
 // The cost of an item in a stream's window, besides its bytes.
 inline constexpr std::uint32_t kItemCost = 32;
 
@@ -38,6 +40,9 @@ enum class Kind : std::uint8_t {
   kProof = 8,
   kPack = 9,
   kTaken = 10,
+  kKey = 11,
+  kSealed = 12,
+  kHeaders = 13,
 };
 
 namespace flag {
@@ -49,13 +54,20 @@ inline constexpr std::uint8_t kLast = 8;      // item: the last one in this dire
 inline constexpr std::uint8_t kMore = 16;     // item: continued in the next one
 inline constexpr std::uint8_t kRefused = 32;  // reply: the call never started
 inline constexpr std::uint8_t kEmpty = 64;    // item: no item, only the end (with kLast)
+inline constexpr std::uint8_t kSealed = 128;  // with kOffered: the memory is encrypted
 }  // namespace flag
+
+// Encryption adds a frame's head and a tag to each message, and a tag to what is offered.
+inline constexpr std::size_t kSealTag = 16;
+inline constexpr std::size_t kSealHead = 8;
+inline constexpr std::size_t kSealing = kSealHead + kSealTag;
 
 // Memory of a peer.
 struct Region {
   std::uint64_t address = 0;
   std::uint32_t key = 0;
   std::uint32_t length = 0;
+  std::uint64_t seal = 0;  // the number that it was encrypted with, if it was
   friend bool operator==(const Region&, const Region&) = default;
 };
 
@@ -77,7 +89,7 @@ struct Frame {
   std::string_view message = {};
   std::string_view details = {};
   std::uint64_t address = 0;                 // kTaken
-  std::span<const std::byte> metadata = {};  // kCall, kReply
+  std::span<const std::byte> metadata = {};  // kCall, kReply, kHeaders
   std::span<const std::byte> body = {};      // the rest of the frame
 
   [[nodiscard]] constexpr bool has(std::uint8_t which) const { return (flags & which) != 0; }
@@ -97,6 +109,7 @@ void emit_packed_head(std::size_t size, std::byte* into);
 inline constexpr std::size_t kCallHead = 32;
 inline constexpr std::size_t kReplyHead = 16;
 inline constexpr std::size_t kRegionSize = 16;
+inline constexpr std::size_t kSealNumber = 8;
 // The number of bytes before the body.
 [[nodiscard]] std::size_t head_size(const Frame& frame);
 // Writes everything before the body, which starts at head_size(). REQUIRES: room for it; each part within its
@@ -116,18 +129,32 @@ inline constexpr std::size_t kNonceSize = 16;
 inline constexpr std::size_t kProofSize = 32;
 using Nonce = std::array<std::byte, kNonceSize>;
 using Proof = std::array<std::byte, kProofSize>;
+inline constexpr std::size_t kKeySize = 32;
+using Key = std::array<std::byte, kKeySize>;
+// The body of kKey: the client's public key and its proof.
+inline constexpr std::size_t kKeyBody = kKeySize + kProofSize;
+// The offset of the server's proof in its hello.
+inline constexpr std::size_t kProofOffset = 32;
 
 // Reasons for refusing a connection.
 inline constexpr std::uint8_t kRefusedVersion = 1;
 inline constexpr std::uint8_t kRefusedForeign = 2;
 inline constexpr std::uint8_t kRefusedSecret = 3;
 inline constexpr std::uint8_t kRefusedBusy = 4;
+inline constexpr std::uint8_t kRefusedPlain = 5;   // the server demands encryption
+inline constexpr std::uint8_t kRefusedSealed = 6;  // the server does not encrypt
+
+// A client's word about encryption.
+inline constexpr std::uint8_t kCannotEncrypt = 0;
+inline constexpr std::uint8_t kCanEncrypt = 1;
+inline constexpr std::uint8_t kMustEncrypt = 2;
 
 struct ClientHello {
   std::uint8_t lowest = kLowestVersion;
   std::uint8_t highest = kLowestVersion;
   bool secret = false;           // the client requests a proof
   std::uint32_t max_result = 0;  // bytes of the largest result or stream item
+  std::uint8_t encryption = kCannotEncrypt;
   Nonce nonce{};
 };
 struct ServerHello {
@@ -138,12 +165,15 @@ struct ServerHello {
   std::uint32_t window = 0;  // the initial window of each stream of arguments
   Nonce nonce{};
   Proof proof{};
+  Key key{};  // the public key of an encrypted connection; 0: the connection is not encrypted
+  [[nodiscard]] bool encrypted() const { return key != Key{}; }
 };
 inline constexpr std::size_t kClientHelloSize = 32;
-inline constexpr std::size_t kServerHelloSize = 64;
+inline constexpr std::size_t kServerHelloSize = 64;  // without the key
+inline constexpr std::size_t kEncryptedHelloSize = 96;
 
 [[nodiscard]] std::array<std::byte, kClientHelloSize> emit(const ClientHello& hello);
-[[nodiscard]] std::array<std::byte, kServerHelloSize> emit(const ServerHello& hello);
+[[nodiscard]] std::array<std::byte, kEncryptedHelloSize> emit(const ServerHello& hello);
 [[nodiscard]] std::optional<ClientHello> parse_client_hello(std::span<const std::byte> octets);
 [[nodiscard]] std::optional<ServerHello> parse_server_hello(std::span<const std::byte> octets);
 

@@ -60,6 +60,16 @@ constexpr void layout_metadata(Visitor& v, Any& f) {
          Part::kMetadata, f.metadata);
 }
 
+// The region that a frame offers.
+template <typename Visitor, typename Any>
+constexpr void layout_offered(Visitor& v, Any& f, std::string_view meaning) {
+  if (v.only(f, flag::kOffered)) v.region({"offered", "Offered", Show::kRegion, meaning}, f.offered);
+  if (v.only(f, flag::kSealed)) {
+    v.number({"seal", "Seal", Show::kNumber, "The number that the region was encrypted with."},
+             f.offered.seal);
+  }
+}
+
 template <typename Visitor, typename Any>
 constexpr void layout_call(Visitor& v, Any& f) {
   v.number({"method", "Method", Show::kMethod, "FNV-1a of its path; the name where it is known."}, f.method);
@@ -67,9 +77,7 @@ constexpr void layout_call(Visitor& v, Any& f) {
   v.number({"schema", "Schema", Show::kHex, "What both ends must agree on beside the name."}, f.schema);
   v.number({"window", "Window", Show::kNumberIfSet, "Bytes of results that may be under way at first."},
            f.window);
-  if (v.only(f, flag::kOffered)) {
-    v.region({"offered", "Offered", Show::kRegion, "The server READs the argument from here."}, f.offered);
-  }
+  layout_offered(v, f, "The server READs the argument from here.");
   if (v.only(f, flag::kLent)) {
     v.region({"lent", "Lent", Show::kRegion, "The server may WRITE the result to here."}, f.lent);
   }
@@ -88,9 +96,7 @@ constexpr void layout_reply(Visitor& v, Any& f) {
     v.number({"written", "Written", Show::kNumber, "Bytes of the result in the lent region."}, f.written);
     v.zero(4);
   }
-  if (v.only(f, flag::kOffered)) {
-    v.region({"offered", "Offered", Show::kRegion, "The client READs the result from here."}, f.offered);
-  }
+  layout_offered(v, f, "The client READs the result from here.");
   layout_metadata(v, f);
   v.part({"message", "Message", Show::kText, "What the server says of it."}, Part::kMessage, f.message);
   v.part({"details", "Details", Show::kCount, "Bytes for the application."}, Part::kDetails, f.details);
@@ -106,9 +112,7 @@ constexpr void layout_window(Visitor& v, Any& f) {
 
 template <typename Visitor, typename Any>
 constexpr void layout_item(Visitor& v, Any& f) {
-  if (v.only(f, flag::kOffered)) {
-    v.region({"offered", "Offered", Show::kRegion, "The receiver READs the item from here."}, f.offered);
-  }
+  layout_offered(v, f, "The receiver READs the item from here.");
 }
 
 template <typename Visitor, typename Any>
@@ -126,6 +130,7 @@ constexpr void layout_rest(Visitor& v, Any& f) {
     case Kind::kItem: return layout_item(v, f);
     case Kind::kWindow: return layout_window(v, f);
     case Kind::kTaken: return layout_taken(v, f);
+    case Kind::kHeaders: return layout_metadata(v, f);
     default: return;
   }
 }
@@ -137,7 +142,9 @@ constexpr void layout_client_hello(Visitor& v, Any& h) {
   v.number({"highest", "Highest version", Show::kNumber, "That it speaks."}, h.highest);
   v.bit({"secret", "Secret", Show::kNumber, "It asks the server for a proof, and gives one."}, 2, h.secret);
   v.number({"max_result", "Largest result", Show::kNumber, "In bytes; of items as well."}, h.max_result);
-  v.unused(4);
+  v.number({"encryption", "Encryption", Show::kNumber, "0: it cannot encrypt; 1: it can; 2: it must."},
+           h.encryption);
+  v.unused(3);
   v.bytes(h.nonce);
 }
 
@@ -151,6 +158,7 @@ constexpr void layout_server_hello(Visitor& v, Any& h) {
   v.number({"window", "Window", Show::kNumber, "Of each stream of arguments, at first."}, h.window);
   v.bytes(h.nonce);
   v.bytes(h.proof);
+  v.bytes(h.key);
 }
 
 struct KindInfo {
@@ -159,10 +167,10 @@ struct KindInfo {
   std::uint8_t flags;     // that it may have
   bool metadata = false;  // that it may have
 };
-inline constexpr std::array<KindInfo, 10> kKinds = {{
-    {Kind::kCall, "CALL", flag::kOffered | flag::kLent, true},
-    {Kind::kReply, "REPLY", flag::kOffered | flag::kWritten | flag::kRefused, true},
-    {Kind::kItem, "ITEM", flag::kOffered | flag::kLast | flag::kMore | flag::kEmpty},
+inline constexpr std::array<KindInfo, 13> kKinds = {{
+    {Kind::kCall, "CALL", flag::kOffered | flag::kSealed | flag::kLent, true},
+    {Kind::kReply, "REPLY", flag::kOffered | flag::kSealed | flag::kWritten | flag::kRefused, true},
+    {Kind::kItem, "ITEM", flag::kOffered | flag::kSealed | flag::kLast | flag::kMore | flag::kEmpty},
     {Kind::kWindow, "WINDOW", 0},
     {Kind::kCancel, "CANCEL", 0},
     {Kind::kGoAway, "GO AWAY", 0},
@@ -170,6 +178,9 @@ inline constexpr std::array<KindInfo, 10> kKinds = {{
     {Kind::kProof, "PROOF", 0},
     {Kind::kPack, "PACK", 0},
     {Kind::kTaken, "TAKEN", 0},
+    {Kind::kKey, "KEY", 0},
+    {Kind::kSealed, "SEALED", 0},
+    {Kind::kHeaders, "HEADERS", 0, true},
 }};
 // Null if there is no such kind.
 constexpr const KindInfo* info_of(Kind kind) {
@@ -181,7 +192,7 @@ struct FlagInfo {
   std::uint8_t flag;
   std::string_view word;
 };
-inline constexpr std::array<FlagInfo, 7> kFlags = {{
+inline constexpr std::array<FlagInfo, 8> kFlags = {{
     {flag::kOffered, "offered"},
     {flag::kLent, "lent"},
     {flag::kWritten, "written"},
@@ -189,6 +200,7 @@ inline constexpr std::array<FlagInfo, 7> kFlags = {{
     {flag::kMore, "more"},
     {flag::kRefused, "refused"},
     {flag::kEmpty, "empty"},
+    {flag::kSealed, "sealed"},
 }};
 
 }  // namespace detail

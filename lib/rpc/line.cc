@@ -1,5 +1,6 @@
 #include "lib/rpc/line.h"
 
+#include <array>
 #include <cstring>
 
 #include "rrdma/comm/scope.h"
@@ -12,6 +13,7 @@ Line::Line(comm::Context& context, comm::Endpoint endpoint, std::uint8_t version
     : context_(&context),
       endpoint_(std::move(endpoint)),
       packs_(version >= kPackingVersion),
+      heads_(version >= kSealingVersion),
       offering_(version >= kOfferingVersion),
       reference_(new LineRef(*this)),
       offers_(context),
@@ -29,18 +31,73 @@ void Line::close() {
   endpoint_ = comm::Endpoint();
 }
 
+void Line::encrypt(const SealKeys& keys) {
+  flush();
+  seal_ = std::make_unique<Seal>(keys);
+  offers_.encrypt(keys.offers_out);
+}
+
+namespace {
+// Begins each sealed message, and is authenticated with it.
+std::array<std::byte, kSealHead> seal_head() {
+  std::array<std::byte, kSealHead> octets{};
+  Frame head;
+  head.kind = Kind::kSealed;
+  emit_head(head, octets.data());
+  return octets;
+}
+}  // namespace
+
+comm::Buffer Line::sealed(std::span<const std::byte> message) {
+  comm::Buffer memory = frame(message.size() + kSealing);
+  if (!memory) return {};
+  const auto head = seal_head();
+  std::memcpy(memory.data(), head.data(), head.size());
+  seal_->out.seal(seal_->sent++, head, message, memory.data() + head.size());
+  return memory;
+}
+
+std::span<const std::byte> Line::open(comm::Message& message) {
+  const std::span<std::byte> octets = message.bytes();
+  if (!seal_) return octets;
+  const auto head = seal_head();
+  if (octets.size() <= kSealing || std::memcmp(octets.data(), head.data(), head.size()) != 0) return {};
+  if (!seal_->in.open(seal_->received++, head, octets.subspan(head.size()))) return {};
+  return octets.subspan(head.size(), octets.size() - kSealing);
+}
+
+bool Line::open(comm::Buffer& memory, std::uint64_t seal) {
+  if (!seal_) return true;
+  if (seal_->offers_in.open(seal, {}, memory.bytes())) {
+    memory.resize(memory.size() - kSealTag);
+    return true;
+  }
+  endpoint_.abort();
+  return false;
+}
+
 void Line::send(comm::Buffer message) {
+  if (!endpoint_.open()) return;
+  if (seal_) message = sealed(message.bytes());
+  if (message) send_plain(std::move(message));
+}
+
+void Line::send_plain(comm::Buffer message) {
   if (endpoint_.try_send(message.bytes()) || !endpoint_.open()) return;
   ++unsent_->count;
   comm::then(endpoint_.send(std::move(message)), Sent{unsent_});
 }
 
 void Line::send(std::span<const std::byte> message) {
+  if (seal_ && endpoint_.open()) {
+    if (comm::Buffer memory = sealed(message)) send_plain(std::move(memory));
+    return;
+  }
   if (endpoint_.try_send(message) || !endpoint_.open()) return;
   comm::Buffer memory = frame(message.size());
   if (!memory) return;
   std::memcpy(memory.data(), message.data(), message.size());
-  send(std::move(memory));
+  send_plain(std::move(memory));
 }
 
 void Line::flush() {

@@ -3,14 +3,20 @@
 // others are packed into one message, which is sent at the end of the turn or when it is full. While the peer
 // itself sends packs, all frames are packed, because it does not wait for single answers. Readers bound the
 // frames that cannot be sent: they stop receiving from a peer that accepts nothing (crowded()).
+//
+// On an encrypted connection each message is sealed as it is sent, with the number of messages before it. A
+// message that is missing, repeated, moved, changed or from elsewhere does not open.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 
 #include "lib/rpc/frame.h"
 #include "lib/rpc/offers.h"
+#include "lib/rpc/sealing.h"
 #include "rrdma/comm/comm.h"
 #include "rrdma/comm/ref.h"
 #include "rrdma/rpc/flow.h"
@@ -70,6 +76,33 @@ class Line {
   [[nodiscard]] comm::Context& context() const { return *context_; }
   [[nodiscard]] comm::Endpoint& endpoint() { return endpoint_; }
   [[nodiscard]] bool packs() const { return packs_; }
+  // Whether the server may send headers.
+  [[nodiscard]] bool heads() const { return heads_; }
+  // Encrypts everything from now on, in both directions.
+  void encrypt(const SealKeys& keys);
+  [[nodiscard]] bool encrypted() const { return seal_ != nullptr; }
+  // The frame or pack in a message; decrypted in place. Empty if the peer did not send it.
+  std::span<const std::byte> open(comm::Message& message);
+  // Decrypts what was READ from a region. Returns false, with the connection aborted, if the peer did not
+  // offer it.
+  bool open(comm::Buffer& memory, std::uint64_t seal);
+  // Whether a frame's regions are as this connection has them.
+  [[nodiscard]] bool admits(const Frame& frame) const {
+    if (!encrypted()) return !frame.has(flag::kSealed);
+    return frame.has(flag::kSealed) == frame.has(flag::kOffered);
+  }
+  // Marks a frame that offers this region.
+  void mark_offered(Frame& frame, const Region& region) const {
+    constexpr std::uint8_t kBoth = flag::kOffered | flag::kSealed;
+    frame.flags |= encrypted() ? kBoth : flag::kOffered;
+    frame.offered = region;
+  }
+  // The bytes that an offered region takes in a frame.
+  [[nodiscard]] std::size_t offer_head() const { return kRegionSize + (encrypted() ? kSealNumber : 0); }
+  // The bytes of a region that are not its tag.
+  [[nodiscard]] std::size_t plain_size(const Region& region) const {
+    return region.length - (encrypted() ? kSealTag : 0);
+  }
   // Whether results and items may be offered.
   [[nodiscard]] bool offering() const { return offering_; }
   // Whether a result or an item of this size is offered.
@@ -141,10 +174,21 @@ class Line {
   void turn_ended();
   void send(comm::Buffer message);
   void send(std::span<const std::byte> message);
+  void send_plain(comm::Buffer message);
+  // A message in its sealed form. Empty on exhaustion; the connection is aborted.
+  comm::Buffer sealed(std::span<const std::byte> message);
 
+  struct Seal {
+    explicit Seal(const SealKeys& keys)
+        : out(keys.frames_out), in(keys.frames_in), offers_in(keys.offers_in) {}
+    SealKey out, in, offers_in;
+    std::uint64_t sent = 0, received = 0;
+  };
   comm::Context* context_;
   comm::Endpoint endpoint_;
+  std::unique_ptr<Seal> seal_;  // null: not encrypted
   bool packs_;
+  bool heads_;
   bool offering_;
   comm::detail::Ref<LineRef> reference_;
   Offers offers_;

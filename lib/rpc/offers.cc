@@ -7,6 +7,10 @@ inline namespace v0 {
 namespace detail {
 
 comm::Result<comm::Buffer> Offers::take(std::size_t size) {
+  return key_ ? context_->pool().take(size) : take_open(size);
+}
+
+comm::Result<comm::Buffer> Offers::take_open(std::size_t size) {
   if (size <= kLargestShared) {
     if (!arena_) {
       auto created = comm::Pool::create(*context_, {.limit = kArenaLimit, .remote = comm::Access::kRead});
@@ -20,15 +24,28 @@ comm::Result<comm::Buffer> Offers::take(std::size_t size) {
 }
 
 comm::Result<comm::Buffer> Offers::take_copy(comm::Buffer memory) {
-  if (memory.size() > kLargestShared || (arena_ && arena_->owns(memory))) return memory;
+  if (key_ || memory.size() > kLargestShared || (arena_ && arena_->owns(memory))) return memory;
   auto copy = take(memory.size());
   if (copy) std::memcpy(copy->data(), memory.data(), memory.size());
   return copy;
 }
 
+comm::Result<comm::Buffer> Offers::sealed(const comm::Buffer& memory) {
+  auto into = take_open(memory.size() + kSealTag);
+  if (into) key_->seal(seals_, {}, memory.bytes(), into->data());
+  return into;
+}
+
 comm::Result<Offer> Offers::open(comm::Buffer memory) {
-  const auto region_of = [](const comm::RemoteSpan<std::byte>& remote) {
-    return Region{remote.address(), remote.key(), static_cast<std::uint32_t>(remote.size())};
+  std::uint64_t seal = 0;
+  if (key_) {
+    auto encrypted = sealed(memory);
+    if (!encrypted) return encrypted.error();
+    memory = std::move(*encrypted);
+    seal = seals_++;
+  }
+  const auto region_of = [seal](const comm::RemoteSpan<std::byte>& remote) {
+    return Region{remote.address(), remote.key(), static_cast<std::uint32_t>(remote.size()), seal};
   };
   // Peers can already read the arena and wrapped memory.
   if ((arena_ && arena_->owns(memory)) || comm::Pool::wrapped(memory)) {

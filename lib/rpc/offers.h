@@ -4,6 +4,9 @@
 // which holds nothing but what this end has sent to it. Large pieces come from the context's pool, and each
 // is opened alone.
 //
+// On an encrypted connection, the peer gets an encrypted copy. The original never lies in memory that a peer
+// can read.
+//
 // The argument of a call stays open until the reply. Results and stream items stay open until the peer says
 // that it has taken them, even if their call is over. If a peer takes too few of them, the others travel in
 // frames.
@@ -16,6 +19,7 @@
 #include <utility>
 
 #include "lib/rpc/frame.h"
+#include "lib/rpc/sealing.h"
 #include "rrdma/comm/comm.h"
 #include "rrdma/comm/ref.h"
 #include "rrdma/rpc/flow.h"
@@ -60,6 +64,9 @@ class Offers {
 
   explicit Offers(comm::Context& context) : context_(&context) {}
 
+  // Encrypts everything offered from now on.
+  void encrypt(const Key& key) { key_.emplace(key); }
+
   // Memory that open() accepts.
   comm::Result<comm::Buffer> take(std::size_t size);
   // The contents of `memory`, if that is cheaper to open than a copy of it.
@@ -78,6 +85,10 @@ class Offers {
   [[nodiscard]] bool empty() const { return lent_.empty(); }
 
  private:
+  // Memory that the peer may read once it is open.
+  comm::Result<comm::Buffer> take_open(std::size_t size);
+  // Encrypts `memory` into memory that the peer may read.
+  comm::Result<comm::Buffer> sealed(const comm::Buffer& memory);
   static constexpr std::size_t kArenaLimit = 16 << 20;
   static constexpr std::size_t kLentLimit = 64 << 20;
   struct Lent {
@@ -88,6 +99,8 @@ class Offers {
   std::optional<comm::Pool> arena_;
   std::unordered_map<std::uint64_t, Lent> lent_;  // by address
   std::size_t octets_ = 0;                        // in lent_
+  std::optional<SealKey> key_;
+  std::uint64_t seals_ = 0;
 };
 
 }  // namespace detail

@@ -7,6 +7,7 @@
 #include "lib/rpc/method_names.h"
 #include "lib/rpc/proof.h"
 #include "lib/rpc/server_connection.h"
+#include "lib/rpc/this_host.h"
 #include "lib/rpc/worker.h"
 
 namespace rrdma::rpc {
@@ -70,6 +71,8 @@ Served* ServerState::find(std::uint64_t method) const {
 }
 
 Status ServerState::listen(std::string_view address) {
+  if (options_.encryption == Encryption::kAlways && options_.secret.empty())
+    return {Code::kFailedPrecondition, kNoSecret};
   auto listener = context_->listen(address);
   if (!listener) return status_of(listener.error());
   const Status started = start_workers();
@@ -137,57 +140,79 @@ bool ServerState::make_room_for_unproven() {
   return true;
 }
 
-comm::Task<void> ServerState::serve(comm::Incoming incoming) {
-  const unsigned aborts = aborts_;
-  const auto hello = parse_client_hello(incoming.hello());
-  if (!hello) {
+bool ServerState::agrees(comm::Incoming& incoming, const std::optional<ClientHello>& hello, bool& encrypt) {
+  const auto refuse = [&](std::uint8_t reason, const std::string& why) {
     ++counts_.refused;
-    incoming.refuse(kRefusedForeign, "this server speaks rrdma::rpc only");
-    co_return;
-  }
+    log(LogLevel::kWarning, "refused", incoming.peer(), why);
+    incoming.refuse(reason, why);
+    return false;
+  };
+  if (!hello) return refuse(kRefusedForeign, "this server speaks rrdma::rpc only");
   if (hello->lowest > kProtocolVersion || hello->highest < std::max(hello->lowest, kLowestVersion) ||
       incoming.message_limit() < kFrameLimit) {
-    ++counts_.refused;
-    incoming.refuse(kRefusedVersion, "this server speaks versions " + std::to_string(kLowestVersion) +
-                                         " to " + std::to_string(kProtocolVersion) + " of rrdma::rpc");
-    co_return;
+    return refuse(kRefusedVersion, "this server speaks versions " + std::to_string(kLowestVersion) + " to " +
+                                       std::to_string(kProtocolVersion) + " of rrdma::rpc");
   }
-  const bool guarded = !options_.secret.empty();
-  if (guarded && !hello->secret) {
-    ++counts_.refused;
-    incoming.refuse(kRefusedSecret, "this server asks for a shared secret");
-    co_return;
-  }
-  if (guarded && !make_room_for_unproven()) {
-    ++counts_.refused;
-    incoming.refuse(kRefusedBusy, "too many clients are about to show the secret: try again");
-    co_return;
-  }
-  Unproven unproven(guarded ? &unproven_ : nullptr);
+  if (options_.secret.empty()) return true;
+  if (!hello->secret) return refuse(kRefusedSecret, "this server asks for a shared secret");
+  const bool able = hello->encryption != kCannotEncrypt && hello->highest >= kSealingVersion &&
+                    incoming.message_limit() >= kFrameLimit + kSealing;
+  const bool never = options_.encryption == Encryption::kNever;
+  const bool demanded =
+      !never && (options_.encryption == Encryption::kAlways || !on_this_host(incoming.peer()));
+  const bool asked = able && hello->encryption == kMustEncrypt;
+  if (demanded && !able) return refuse(kRefusedPlain, "this server encrypts, and the client does not");
+  if (asked && never)
+    return refuse(kRefusedSealed, "this server does not encrypt, and the client demands it");
+  encrypt = demanded || asked;
+  if (!make_room_for_unproven())
+    return refuse(kRefusedBusy, "too many clients are about to show the secret: try again");
+  return true;
+}
+
+ServerHello ServerState::answer_to(const comm::Incoming& incoming, const ClientHello& hello, bool encrypt,
+                                   ServerConnection::Expected& expected) const {
   ServerHello answer;
-  answer.version = std::min(hello->highest, kProtocolVersion);
+  answer.version = std::min(hello.highest, kProtocolVersion);
   answer.max_calls = options_.max_calls;
   answer.max_argument =
       static_cast<std::uint32_t>(std::min<std::size_t>(options_.max_argument, ~std::uint32_t{0}));
   answer.window = options_.window;
-  std::optional<Proof> expected;
-  if (guarded) {
-    answer.secret = true;
-    answer.nonce = fresh_nonce();
-    answer.proof = proof_of(options_.secret, Role::kServer, hello->nonce, answer.nonce);
-    expected = proof_of(options_.secret, Role::kClient, hello->nonce, answer.nonce);
+  if (options_.secret.empty()) return answer;
+  answer.secret = true;
+  answer.nonce = fresh_nonce();
+  if (encrypt) {
+    expected.handshake.emplace(Role::kServer, options_.secret);
+    answer.key = expected.handshake->key();
+    answer.proof = expected.handshake->prove_server(incoming.hello(), emit(answer));
+  } else {
+    answer.proof = proof_of(options_.secret, Role::kServer, hello.nonce, answer.nonce);
+    expected.proof = proof_of(options_.secret, Role::kClient, hello.nonce, answer.nonce);
   }
+  return answer;
+}
+
+comm::Task<void> ServerState::serve(comm::Incoming incoming) {
+  const unsigned aborts = aborts_;
+  const auto hello = parse_client_hello(incoming.hello());
+  bool encrypt = false;
+  if (!agrees(incoming, hello, encrypt)) co_return;
+  Unproven unproven(options_.secret.empty() ? nullptr : &unproven_);
+  ServerConnection::Expected expected;
+  const ServerHello answer = answer_to(incoming, *hello, encrypt, expected);
   const auto octets = emit(answer);
   comm::Profile profile;
-  profile.message_limit = kFrameLimit;
+  profile.message_limit = kFrameLimit + (encrypt ? kSealing : 0);
   profile.receive_depth = options_.depth;
   profile.send_depth = options_.depth;
   profile.keep_alive = options_.keep_alive;
-  profile.hello = octets;
+  profile.hello = std::span(octets).first(encrypt ? kEncryptedHelloSize : kServerHelloSize);
   auto endpoint = co_await incoming.accept(*context_, profile, comm::Limit(std::chrono::seconds(10)));
   if (!endpoint || aborts_ != aborts) co_return;
   ++counts_.connections;
-  ServerConnection connection(*this, std::move(*endpoint), *hello, answer.version, expected, unproven);
+  log(LogLevel::kInfo, "connected", endpoint->peer(), encrypt ? "encrypted" : "");
+  ServerConnection connection(*this, std::move(*endpoint), *hello, answer.version, std::move(expected),
+                              unproven);
   if (draining_) {
     // The client connected too late and may already have sent calls. go_away() tells it that none has
     // started.

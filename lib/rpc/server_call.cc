@@ -2,6 +2,7 @@
 // memory, or in parts.
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "lib/rpc/frame.h"
 #include "lib/rpc/server_connection.h"
@@ -17,6 +18,25 @@ constexpr std::size_t kMaxDetails = 1024;
 }  // namespace
 
 std::string_view Call::peer() const { return connection_->line().endpoint().peer(); }
+
+Status Call::send_headers() {
+  auto& call = static_cast<detail::ServerCall&>(*this);
+  if (call.headed_ || call.replied_)
+    return {Code::kFailedPrecondition, "headers are sent once, before the reply"};
+  if (!detail::fits(headers_))
+    return {Code::kResourceExhausted, "the headers are larger than a frame allows"};
+  call.headed_ = true;
+  if (!headers_.empty() && connection_->line().heads()) {
+    std::vector<std::byte> octets(detail::emitted_size(headers_));
+    detail::emit_metadata(headers_, octets.data());
+    detail::Frame frame;
+    frame.kind = detail::Kind::kHeaders;
+    frame.call = call.id_;
+    frame.metadata = octets;
+    connection_->line().post(frame);
+  }
+  return {};
+}
 
 std::stop_token Call::stop() {
   if (!stop_) {
@@ -69,6 +89,10 @@ std::span<const std::byte> octets_of(const std::string& text) {
 
 }  // namespace
 
+void ServerCall::send_last_headers() {
+  if (!headed_ && !headers_.empty()) static_cast<void>(send_headers());
+}
+
 bool ServerCall::eager(std::size_t size) const {
   return size <= kFrameLimit && kReplyHead + emitted_size(trailers_) + size <= kFrameLimit;
 }
@@ -96,6 +120,7 @@ std::byte* ServerCall::prepare(std::size_t size) {
 
 void ServerCall::send_prepared() {
   if (result_head_ == 0) return reply_from(std::move(result_));
+  send_last_headers();
   Frame frame = reply_frame(id_, Code::kOk);
   const std::string trailers = trailers_.empty() ? std::string() : emitted(trailers_);
   frame.metadata = octets_of(trailers);
@@ -113,6 +138,7 @@ void ServerCall::reply_from(comm::Buffer octets) {
                                                      " bytes, the caller takes " +
                                                      std::to_string(connection_->hello().max_result)));
   }
+  send_last_headers();
   Line& line = connection_->line();
   Frame frame = reply_frame(id_, Code::kOk);
   const std::string trailers = emitted(trailers_);
@@ -127,8 +153,7 @@ void ServerCall::reply_from(comm::Buffer octets) {
     if (!memory) return fail(status_of(memory.error()));
     auto lent = line.offers().lend(std::move(*memory));
     if (!lent) return fail(status_of(lent.error()));
-    frame.flags = flag::kOffered;
-    frame.offered = *lent;
+    line.mark_offered(frame, *lent);
   } else {
     send_parts(octets.bytes());
   }
@@ -154,7 +179,9 @@ void ServerCall::send_parts(std::span<const std::byte> octets) {
 }
 
 void ServerCall::fail(Status status, const Status& known) {
-  if (std::exchange(replied_, true)) return;
+  if (replied_) return;
+  send_last_headers();
+  replied_ = true;
   if (status.ok()) status = Status(Code::kInternal, "the handler failed without saying how");
   if (!fits(trailers_)) trailers_.clear();
   Frame frame = reply_frame(id_, status.code());

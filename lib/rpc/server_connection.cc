@@ -4,8 +4,6 @@
 #include <exception>
 #include <limits>
 
-#include "lib/rpc/proof.h"
-
 namespace rrdma::rpc {
 inline namespace v0 {
 namespace detail {
@@ -17,11 +15,10 @@ constexpr std::chrono::milliseconds kRoomInterval{5};
 }  // namespace
 
 ServerConnection::ServerConnection(ServerState& server, comm::Endpoint endpoint, const ClientHello& hello,
-                                   std::uint8_t version, const std::optional<Proof>& expected,
-                                   Unproven& unproven)
+                                   std::uint8_t version, Expected expected, Unproven& unproven)
     : server_(&server),
       hello_(hello),
-      expected_(expected),
+      expected_(std::move(expected)),
       unproven_(&unproven),
       line_(server.context(), std::move(endpoint), version),
       memory_(server.context().pool().quota(server.options().connection_memory)) {
@@ -36,6 +33,8 @@ ServerConnection::~ServerConnection() {
 }
 
 comm::Task<void> ServerConnection::run() {
+  // A server that is shutting down has closed it already.
+  const std::string peer(line_.endpoint() ? line_.endpoint().peer() : std::string_view());
   for (;;) {
     if (line_.crowded()) {
       const bool sent = co_await line_.until_sent();
@@ -52,6 +51,9 @@ comm::Task<void> ServerConnection::run() {
     }
     if (!handle(message)) {
       ++server_->counts().broken;
+      server_->log(LogLevel::kWarning, "broken", peer,
+                   unproven() ? "the client did not show the secret"
+                              : "a message was forged, or the client broke the protocol");
       abort();
       break;
     }
@@ -61,10 +63,17 @@ comm::Task<void> ServerConnection::run() {
     if (slots_[slot] != nullptr) slots_[slot]->cancel(Status(Code::kCancelled, "the connection is over"));
   }
   co_await handlers_.join();
+  server_->log(LogLevel::kInfo, "ended", peer);
 }
 
 void ServerConnection::go_away() {
   if (std::exchange(going_away_, true)) return;
+  announce();
+}
+
+void ServerConnection::announce() {
+  // Before the client's KEY nothing can be encrypted; handle_first() announces it then.
+  if (expected_.handshake) return;
   Frame frame;
   frame.kind = Kind::kGoAway;
   line_.post(frame);
@@ -76,7 +85,7 @@ void ServerConnection::abort() {
 }
 void ServerConnection::leave() {
   leaving_ = true;
-  if (line_.offers().empty()) line_.close();
+  if (line_.offers().empty() && !expected_.handshake) line_.close();
 }
 
 ServerCall* ServerConnection::find(std::uint32_t id) {
@@ -85,8 +94,8 @@ ServerCall* ServerConnection::find(std::uint32_t id) {
   return slots_[slot];
 }
 
-bool ServerConnection::handle(const comm::Message& message) {
-  const auto frame = parse_frame(message.bytes());
+bool ServerConnection::handle(comm::Message& message) {
+  const auto frame = parse_frame(line_.open(message));
   if (!frame) return false;
   arrived_ = ticks_now();
   line_.heard(frame->kind == Kind::kPack);
@@ -99,13 +108,25 @@ bool ServerConnection::handle(const comm::Message& message) {
   return true;
 }
 
-bool ServerConnection::handle(const Frame& frame, const comm::Message& message) {
-  if (expected_) {
-    if (frame.kind != Kind::kProof || !same(*expected_, frame.body)) return false;
-    expected_.reset();
-    unproven_->settle();
-    return true;
+bool ServerConnection::handle_first(const Frame& frame) {
+  if (expected_.handshake) {
+    if (frame.kind != Kind::kKey) return false;
+    const auto keys = expected_.handshake->server_keys(frame.body);
+    if (!keys) return false;
+    expected_.handshake.reset();
+    line_.encrypt(*keys);
+    if (going_away_) announce();
+  } else {
+    if (frame.kind != Kind::kProof || !same(*expected_.proof, frame.body)) return false;
+    expected_.proof.reset();
   }
+  unproven_->settle();
+  return true;
+}
+
+bool ServerConnection::handle(const Frame& frame, const comm::Message& message) {
+  if (expected_) return handle_first(frame);
+  if (!line_.admits(frame) || (line_.encrypted() && frame.has(flag::kLent))) return false;
   // A frame for a call that has ended crossed with its reply.
   ServerCall* call = frame.kind == Kind::kCall ? nullptr : find(frame.call);
   switch (frame.kind) {
@@ -133,8 +154,9 @@ Status ServerConnection::admit(const Frame& frame, Served*& served) {
             method.path() + " has another form or version here: build both ends from the same definition"};
   }
   if (frame.has(flag::kOffered)) {
-    if (frame.offered.length > server_->options().max_argument) {
-      return {Code::kResourceExhausted, "the argument has " + std::to_string(frame.offered.length) +
+    const std::size_t size = line_.plain_size(frame.offered);
+    if (size > server_->options().max_argument) {
+      return {Code::kResourceExhausted, "the argument has " + std::to_string(size) +
                                             " bytes, the server takes " +
                                             std::to_string(server_->options().max_argument)};
     }
@@ -193,8 +215,10 @@ void ServerConnection::begin(const Frame& frame, const comm::Message& message, S
       call->alarm_.set(call->deadline_);
     }
   }
-  if (frame.has(flag::kOffered))
+  if (frame.has(flag::kOffered)) {
     call->offered_ = {frame.offered.address, frame.offered.key, frame.offered.length};
+    call->seal_ = frame.offered.seal;
+  }
   if (frame.has(flag::kLent)) call->lent_ = {frame.lent.address, frame.lent.key, frame.lent.length};
   const Shape shape = served.handler.method.shape;
   if (shape == Shape::kClientStream || shape == Shape::kBidirectional)
@@ -247,6 +271,10 @@ comm::Task<Status> ServerConnection::fetch(ServerCall* call) {
   auto read = co_await line_.endpoint().read(call->offered_, std::move(*memory));
   call->transferring_ = false;
   if (!read) co_return status_of(read.error());
+  if (!line_.open(*read, call->seal_)) {
+    ++server_->counts().broken;
+    co_return Status(Code::kInternal, "the argument is not the one that the caller encrypted");
+  }
   if (call->cancelled_) co_return call->pending_;
   call->argument_ = Payload(std::move(*read));
   co_return Status();
@@ -326,6 +354,7 @@ void ServerConnection::finish(ServerCall* call) {
   call->close_streams();
   call->argument_.release();
   call->metadata_.clear();
+  call->headers_.clear();
   call->trailers_.clear();
   call->stop_.reset();
   call->reply_.release();
@@ -333,7 +362,7 @@ void ServerConnection::finish(ServerCall* call) {
   call->offered_ = {};
   call->lent_ = {};
   call->deadline_ = comm::Clock::time_point::max();
-  call->cancelled_ = call->replied_ = false;
+  call->cancelled_ = call->replied_ = call->headed_ = false;
   if (!call->pending_.ok()) call->pending_ = Status();
   call->next_free_ = free_;
   free_ = call;

@@ -14,6 +14,7 @@
 
 #include "lib/rpc/directory.h"
 #include "lib/rpc/frame.h"
+#include "lib/rpc/handshake.h"
 #include "lib/rpc/line.h"
 #include "lib/rpc/ticks.h"
 #include "rrdma/rpc/server.h"
@@ -76,8 +77,14 @@ class Unproven {
 
 class ServerConnection final : public comm::detail::Link {
  public:
+  // The client's duty in its first frame: a proof, a KEY or neither.
+  struct Expected {
+    std::optional<Proof> proof;
+    std::optional<Handshake> handshake;
+    explicit operator bool() const { return proof || handshake; }
+  };
   ServerConnection(ServerState& server, comm::Endpoint endpoint, const ClientHello& hello,
-                   std::uint8_t version, const std::optional<Proof>& expected, Unproven& unproven);
+                   std::uint8_t version, Expected expected, Unproven& unproven);
   ~ServerConnection();
 
   // Serves the client until the connection and all its handlers have ended.
@@ -98,7 +105,10 @@ class ServerConnection final : public comm::detail::Link {
 
  private:
   // Returns false if the client violated the protocol.
-  bool handle(const comm::Message& message);
+  bool handle(comm::Message& message);
+  void announce();
+  // Handles the client's first frame.
+  bool handle_first(const Frame& frame);
   bool handle(const Frame& frame, const comm::Message& message);
   bool handle_call(const Frame& frame, const comm::Message& message);
   // Returns an error if the call must not start.
@@ -122,7 +132,7 @@ class ServerConnection final : public comm::detail::Link {
 
   ServerState* server_;
   ClientHello hello_;
-  std::optional<Proof> expected_;  // the proof that the client must send first
+  Expected expected_;
   Unproven* unproven_;
   Line line_;
   comm::Pool memory_;               // for large arguments
@@ -169,6 +179,9 @@ class ServerState {
   comm::Task<ServerStatistics> own_statistics();
 
   ServerCounts& counts() { return counts_; }
+  void log(LogLevel level, std::string_view event, std::string_view peer, std::string_view words = {}) const {
+    if (options_.log) options_.log({level, event, peer, words});
+  }
   void call_began() { ++running_; }
   void call_ended() {
     if (--running_ == 0) idle_.give();
@@ -183,6 +196,10 @@ class ServerState {
 
  private:
   comm::Task<void> accept_all();
+  // Decides whether to serve the client, and whether to encrypt. False if the client was refused.
+  bool agrees(comm::Incoming& incoming, const std::optional<ClientHello>& hello, bool& encrypt);
+  [[nodiscard]] ServerHello answer_to(const comm::Incoming& incoming, const ClientHello& hello, bool encrypt,
+                                      ServerConnection::Expected& expected) const;
   // Makes room for one more connection without a proof. False if there is none.
   bool make_room_for_unproven();
   Status start_workers();

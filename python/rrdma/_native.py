@@ -11,6 +11,7 @@ ABI = 1
 
 UNARY, SERVER_STREAM, CLIENT_STREAM, BIDIRECTIONAL = range(4)
 PICKS = {"first": 0, "round_robin": 1, "least_loaded": 2}
+ENCRYPTIONS = {"other_hosts": 0, "never": 1, "always": 2}
 DONE, OPENED, ITEM, END, WRITTEN, CALL, CANCELLED, RELEASED = range(1, 9)
 
 
@@ -83,6 +84,7 @@ class ChannelOptions(Versioned):
         ("keep_alive_ms", c_int),
         ("secret", c_char_p),
         ("max_result", c_size_t),
+        ("encryption", c_uint32),
     ]
 
 
@@ -103,6 +105,7 @@ class ServerOptions(Versioned):
         ("max_calls", c_uint32),
         ("keep_alive_ms", c_int),
         ("no_reflection", c_int),
+        ("encryption", c_uint32),
     ]
 
 

@@ -9,11 +9,12 @@ from .status import check
 class Channel:
     """Calls to a service with one or several addresses. Connects on demand, and again after a loss.
 
-    addresses: "host:port", or a list of them. pick: "first", "round_robin" or "least_loaded". result in the calls: the form of results and
+    addresses: "host:port", or a list of them. pick: "first", "round_robin" or "least_loaded". secret: shared
+    with the server. encryption: "other_hosts", "never" or "always"; it needs a secret. result in the calls: the form of results and
     items: a protobuf class, a NumPy dtype, str, bytes or a function of a Buffer; by default a Buffer.
     """
 
-    def __init__(self, context, addresses, *, pick="first", tries=0, wait_for_ready=False, connect_timeout=0, secret=None, max_result=0):
+    def __init__(self, context, addresses, *, pick="first", tries=0, wait_for_ready=False, connect_timeout=0, secret=None, encryption="other_hosts", max_result=0):
         self.context = context
         addresses = [addresses] if isinstance(addresses, str) else list(addresses)
         array = (ctypes.c_char_p * len(addresses))(*(address.encode() for address in addresses))
@@ -26,6 +27,7 @@ class Channel:
             connect_timeout_ms=int(connect_timeout * 1000),
             secret=secret.encode() if secret else None,
             max_result=max_result,
+            encryption=_native.ENCRYPTIONS[encryption],
         )
         handle = ctypes.c_uint64()
         check(_native.LIBRARY.rrdma_rpc_channel_open(context._handle, ctypes.byref(options), ctypes.byref(handle)))

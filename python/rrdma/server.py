@@ -38,10 +38,11 @@ class Server:
     or other objects with the buffer protocol.
     """
 
-    def __init__(self, context, *, secret=None, max_argument=0, max_calls=0, reflection=True):
+    def __init__(self, context, *, secret=None, encryption="other_hosts", max_argument=0, max_calls=0, reflection=True):
         self.context = context
         options = _native.ServerOptions(
-            secret=secret.encode() if secret else None, max_argument=max_argument, max_calls=max_calls, no_reflection=not reflection
+            secret=secret.encode() if secret else None, max_argument=max_argument, max_calls=max_calls, no_reflection=not reflection,
+            encryption=_native.ENCRYPTIONS[encryption],
         )
         handle = ctypes.c_uint64()
         check(_native.LIBRARY.rrdma_rpc_server_open(context._handle, ctypes.byref(options), ctypes.byref(handle)))

@@ -191,6 +191,13 @@ typedef struct rrdma_rpc_method {
 
 // ---- clients ----
 
+// When connections are encrypted. An end never continues with less than it demands.
+typedef enum rrdma_rpc_encryption {
+  RRDMA_RPC_ENCRYPT_OTHER_HOSTS = 0,  // if there is a secret
+  RRDMA_RPC_ENCRYPT_NEVER = 1,
+  RRDMA_RPC_ENCRYPT_ALWAYS = 2
+} rrdma_rpc_encryption;
+
 typedef struct rrdma_rpc_channel_options {
   size_t struct_size;
   const char* const* addresses;  // "host:port"
@@ -202,6 +209,7 @@ typedef struct rrdma_rpc_channel_options {
   int keep_alive_ms;       // interval after which a silent server is probed; 0: 2,000
   const char* secret;      // shared with the server; null: none
   size_t max_result;       // bytes of the largest result or item; 0: 64 MiB
+  uint32_t encryption;     // rrdma_rpc_encryption; needs a secret
 } rrdma_rpc_channel_options;
 
 // Connects on demand and again after a loss. Failures show in the calls.
@@ -254,6 +262,7 @@ typedef struct rrdma_rpc_server_options {
   uint32_t max_calls;   // concurrent calls of one connection; 0: 1,024
   int keep_alive_ms;    // interval after which a silent client is probed; 0: 2,000
   int no_reflection;    // 1: without rrdma.Health, rrdma.Reflection and rrdma.Metrics
+  uint32_t encryption;  // rrdma_rpc_encryption; needs a secret
 } rrdma_rpc_server_options;
 
 // `options` may be null.

@@ -38,6 +38,11 @@ class RRDMA_RPC_API Call {
 
   // Metadata that the caller sent with the argument.
   [[nodiscard]] const Metadata& metadata() const { return metadata_; }
+  // Metadata to send back before the first result: by send_headers(), or else with the result or the status.
+  [[nodiscard]] Metadata& headers() { return headers_; }
+  // Sends the headers now. Fails if they were sent, if the call was answered, or if they are too large.
+  // Clients of protocol versions below 4 do not get them.
+  Status send_headers();
   // Metadata to send back with the result or the status.
   [[nodiscard]] Metadata& trailers() { return trailers_; }
   [[nodiscard]] const Method& method() const { return *method_; }
@@ -63,6 +68,7 @@ class RRDMA_RPC_API Call {
   const Method* method_ = nullptr;
   detail::ServerConnection* connection_ = nullptr;
   Metadata metadata_;
+  Metadata headers_;
   Metadata trailers_;
   comm::Clock::time_point deadline_ = comm::Clock::time_point::max();
   bool cancelled_ = false;
@@ -99,12 +105,15 @@ class RRDMA_RPC_API ServerCall final : public Call {
 
  private:
   friend class ServerConnection;
+  friend class rpc::Call;
 
   [[nodiscard]] bool eager(std::size_t size) const;
   // Returns memory for the result: in the reply's frame or separate. Null if the call has failed.
   std::byte* prepare(std::size_t size);
   void send_prepared();
   void reply_from(comm::Buffer octets);
+  // Sends headers that the handler left.
+  void send_last_headers();
   void send_parts(std::span<const std::byte> octets);
   void cancel(Status status);
   // Copies that the handler left stay closed.
@@ -115,11 +124,13 @@ class RRDMA_RPC_API ServerCall final : public Call {
   std::uint64_t begun_ = 0;  // in ticks
   Payload argument_;
   comm::RemoteSpan<const std::byte> offered_;
+  std::uint64_t seal_ = 0;  // the number that the offered argument was encrypted with
   comm::RemoteSpan<std::byte> lent_;
   FrameMemory reply_;            // the reply, with the result inside
   std::size_t result_head_ = 0;  // bytes before the result in reply_; 0: the result is in result_
   comm::Buffer result_;          // a result outside the reply's frame
   bool replied_ = false;
+  bool headed_ = false;        // the headers were sent
   bool transferring_ = false;  // the device reads the argument; the caller's memory must stay open
   Status pending_;             // the reason for a cancellation during the transfer
   comm::Alarm alarm_;

@@ -14,6 +14,7 @@
 
 #include "rrdma/comm/context.h"
 #include "rrdma/rpc/client_call.h"
+#include "rrdma/rpc/encryption.h"
 #include "rrdma/rpc/method.h"
 #include "rrdma/rpc/visibility.h"
 
@@ -32,6 +33,8 @@ struct ChannelOptions {
   // A secret shared with the server. The server proves first that it knows it. Empty: connect to servers
   // without a secret.
   std::string secret = {};
+  // Needs a secret; without one, kOtherHosts encrypts nothing.
+  Encryption encryption = Encryption::kOtherHosts;
   // Called before each call, in the caller's thread. It may change the options, such as metadata and limit.
   // If it returns an error, the call ends with that status and nothing is sent.
   std::function<Status(const Method&, CallOptions&)> before = {};
@@ -60,6 +63,11 @@ class ResultStream : public Reader<R> {
     if (!waited.ok()) co_return waited;
     co_return call_.status();
   }
+  // Awaits the headers of the server, or its reply if it sends none. Empty until then.
+  comm::Task<Status> until_headers(comm::Limit limit = {}) {
+    return detail::headers_of(call_, std::move(limit));
+  }
+  [[nodiscard]] const Metadata& headers() const { return call_.headers(); }
   [[nodiscard]] const Metadata& trailers() const { return call_.trailers(); }
   // Cancels the call; so does the destructor.
   void cancel() { call_.reset(); }
@@ -80,6 +88,11 @@ class ArgumentStream : public Writer<A> {
     if (!waited.ok()) co_return Result<R>(std::move(waited));
     co_return detail::result_of<R>(call_, nullptr);
   }
+  // Awaits the headers of the server, or its reply if it sends none. Empty until then.
+  comm::Task<Status> until_headers(comm::Limit limit = {}) {
+    return detail::headers_of(call_, std::move(limit));
+  }
+  [[nodiscard]] const Metadata& headers() const { return call_.headers(); }
   [[nodiscard]] const Metadata& trailers() const { return call_.trailers(); }
   void cancel() { call_.reset(); }
 
@@ -101,6 +114,11 @@ class Conversation : public Writer<A>, public Reader<R> {
     if (!waited.ok()) co_return waited;
     co_return call_.status();
   }
+  // Awaits the headers of the server, or its reply if it sends none. Empty until then.
+  comm::Task<Status> until_headers(comm::Limit limit = {}) {
+    return detail::headers_of(call_, std::move(limit));
+  }
+  [[nodiscard]] const Metadata& headers() const { return call_.headers(); }
   [[nodiscard]] const Metadata& trailers() const { return call_.trailers(); }
   void cancel() { call_.reset(); }
 

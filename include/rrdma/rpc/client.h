@@ -5,6 +5,9 @@
 // Connections are made in the background, at most one at a time to each address. Calls wait for them and
 // share them. An address that fails is tried again after a pause that doubles, partly random. While a server
 // is connected, calls never wait for another one.
+//
+// A budget can bound repeated calls, so that clients do not burden servers that already fail. An idempotent
+// call that takes long can be sent again to another server while the first attempt goes on (hedging).
 #pragma once
 
 #include <algorithm>
@@ -12,12 +15,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "rrdma/comm/context.h"
+#include "rrdma/comm/scope.h"
+#include "rrdma/comm/signal.h"
 #include "rrdma/rpc/channel.h"
+#include "rrdma/rpc/log.h"
 #include "rrdma/rpc/visibility.h"
 
 namespace rrdma::rpc {
@@ -27,6 +34,21 @@ enum class Pick : std::uint8_t {
   kFirst,        // one server: the first address that answers, until it is lost
   kRoundRobin,   // all servers that answer, in turn
   kLeastLoaded,  // of all servers that answer, the one with the fewest calls of this client in flight
+  // Of all servers that answer, the one that the key of the call names; see CallOptions::hashed_by. If a
+  // server is lost, only the calls that it had move to others. All clients with the same addresses agree.
+  kHash,
+};
+
+// A store of tokens. An attempt that a server failed takes one; a call that succeeds returns a part of one.
+// Calls are repeated and hedged only while the store is more than half full.
+struct RetryBudget {
+  double tokens = 0;  // of the full store; 0: no bound
+  double per_success = 0.1;
+};
+
+struct Hedging {
+  std::chrono::milliseconds after{0};  // the wait for a reply before each further attempt; 0: no hedging
+  unsigned most = 1;                   // further attempts of a call
 };
 
 struct ClientOptions {
@@ -36,7 +58,10 @@ struct ClientOptions {
   std::chrono::milliseconds first_pause{10};  // pause between attempts; doubles, partly random
   std::chrono::milliseconds most_pause{2000};
   std::chrono::milliseconds connect{2000};  // time limit for connecting to one address
-  std::uint64_t seed = 0;                   // seed of the random part; 0: a random seed
+  RetryBudget budget = {};
+  Hedging hedging = {};    // of unary calls of idempotent methods; with Pick::kFirst all go to one server
+  Log log = {};            // gets the events of connections
+  std::uint64_t seed = 0;  // seed of the random part; 0: a random seed
   ChannelOptions channel = {};
 };
 
@@ -44,6 +69,8 @@ struct ClientCounters {
   std::uint64_t attempts = 0;  // to connect
   std::uint64_t connections = 0;
   std::uint64_t repeated = 0;  // attempts of calls after the first
+  std::uint64_t hedged = 0;    // further attempts while an earlier one went on
+  std::uint64_t denied = 0;    // attempts that the budget did not allow
 };
 
 namespace detail {
@@ -87,22 +114,13 @@ class RRDMA_RPC_API Client {
   // Calls a method by its description, as generated stubs do. A stream is repeated only until it is open.
   template <typename R, typename A>
   comm::Task<Result<R>> unary(Method method, A argument, CallOptions options = {}) {
-    for (Attempts attempts(*this);;) {
-      Result<Channel> found = co_await channel(options.limit);
-      Status status = found.status();
-      if (found.ok()) {
-        Result<R> result = co_await found->template unary<R>(method, argument, options);
-        if (result.ok()) co_return std::move(result);
-        status = result.status();
-      }
-      const bool again = co_await attempts.next(status, options.limit, found.ok(), method.idempotent);
-      if (!again) co_return Result<R>(std::move(status));
-    }
+    if (method.idempotent && hedges()) return hedged<R>(method, std::move(argument), std::move(options));
+    return repeated<R>(method, std::move(argument), std::move(options));
   }
   template <typename R, typename A>
   comm::Task<Result<ResultStream<R>>> results(Method method, A argument, CallOptions options = {}) {
     for (Attempts attempts(*this);;) {
-      Result<Channel> found = co_await channel(options.limit);
+      Result<Channel> found = co_await channel(options.limit, options.hash_key);
       Status status = found.status();
       if (found.ok()) {
         auto opened = co_await found->template results<R>(method, argument, options);
@@ -116,7 +134,7 @@ class RRDMA_RPC_API Client {
   template <typename Stream>
   comm::Task<Result<Stream>> stream(Method method, CallOptions options = {}) {
     for (Attempts attempts(*this);;) {
-      Result<Channel> found = co_await channel(options.limit);
+      Result<Channel> found = co_await channel(options.limit, options.hash_key);
       Status status = found.status();
       if (found.ok()) {
         auto opened = co_await found->template stream<Stream>(method, options);
@@ -130,7 +148,8 @@ class RRDMA_RPC_API Client {
 
   // Returns an open channel, chosen by Pick. Waits while a connection is being made. Fails with the last
   // error if every address has failed and none is due again. For callers that handle failures themselves.
-  comm::Task<Result<Channel>> channel(comm::Limit limit = {});
+  // `key`: of the call, for Pick::kHash.
+  comm::Task<Result<Channel>> channel(comm::Limit limit = {}, std::string key = {});
 
   [[nodiscard]] const ClientCounters& counters() const;
 
@@ -143,12 +162,73 @@ class RRDMA_RPC_API Client {
     // Waits before the next attempt. False if `status` is final. `connected`: there was a server. `safe`: a
     // call that may have started may be repeated.
     comm::Task<bool> next(Status& status, comm::Limit limit, bool connected, bool safe);
+    void succeeded();
 
    private:
     Client* client_;
     unsigned made_ = 1;
     std::chrono::milliseconds pause_{0};
   };
+
+  // The attempts of a hedged call. The first answer counts.
+  template <typename R>
+  struct Race {
+    std::optional<Result<R>> answer;
+    unsigned running = 0;
+    detail::WaitPlace place;
+  };
+
+  template <typename R, typename A>
+  comm::Task<Result<R>> repeated(Method method, A argument, CallOptions options) {
+    for (Attempts attempts(*this);;) {
+      Result<Channel> found = co_await channel(options.limit, options.hash_key);
+      Status status = found.status();
+      if (found.ok()) {
+        Result<R> result = co_await found->template unary<R>(method, argument, options);
+        if (result.ok()) {
+          attempts.succeeded();
+          co_return std::move(result);
+        }
+        status = result.status();
+      }
+      const bool again = co_await attempts.next(status, options.limit, found.ok(), method.idempotent);
+      if (!again) co_return Result<R>(std::move(status));
+    }
+  }
+  template <typename R, typename A>
+  comm::Task<void> compete(Race<R>* race, Method method, A argument, CallOptions options) {
+    ++race->running;
+    Result<R> result = co_await repeated<R>(method, std::move(argument), std::move(options));
+    // Another attempt may still succeed if this one found no server.
+    const bool answered = result.ok() || !passing(result.status());
+    if (--race->running != 0 && !answered) co_return;
+    if (!race->answer) race->answer.emplace(std::move(result));
+    race->place.give();
+  }
+  template <typename R, typename A>
+  comm::Task<Result<R>> hedged(Method method, A argument, CallOptions options) {
+    Race<R> race;
+    comm::Scope scope;  // its end cancels the attempts that lost
+    scope.spawn(compete<R>(&race, method, argument, options));
+    for (unsigned left = hedging().most; !race.answer;) {
+      const bool more = left != 0;
+      const auto at = comm::Clock::now() + hedging().after;
+      comm::Signal signal(context(), more ? comm::Limit(at) : comm::Limit());
+      const detail::WaitPlace::Stay stay(race.place, signal);
+      static_cast<void>(co_await signal);
+      if (race.answer || !more) continue;
+      --left;
+      if (may_hedge()) scope.spawn(compete<R>(&race, method, argument, options));
+    }
+    co_return std::move(*race.answer);
+  }
+  [[nodiscard]] bool hedges() const { return hedging().after.count() != 0; }
+  [[nodiscard]] const Hedging& hedging() const;
+  [[nodiscard]] comm::Context& context() const;
+  // Counts a further attempt, if the budget allows it.
+  bool may_hedge();
+  // Whether another server may do better.
+  [[nodiscard]] static bool passing(const Status& status);
 
   std::unique_ptr<detail::ServerSet> servers_;
 };

@@ -42,6 +42,15 @@ struct CallOptions {
     lend = octets;
     return std::move(*this);
   }
+  // With Pick::kHash, calls with equal keys go to the same server.
+  CallOptions&& hashed_by(std::string key) && {
+    hash_key = std::move(key);
+    return std::move(*this);
+  }
+  CallOptions&& headers_into(Metadata& into) && {
+    headers = &into;
+    return std::move(*this);
+  }
   CallOptions&& trailers_into(Metadata& into) && {
     trailers = &into;
     return std::move(*this);
@@ -50,7 +59,9 @@ struct CallOptions {
   comm::Limit limit;
   Metadata metadata;
   std::size_t lend = 0;
+  Metadata* headers = nullptr;
   Metadata* trailers = nullptr;
+  std::string hash_key;
 };
 
 namespace detail {
@@ -119,9 +130,12 @@ class RRDMA_RPC_API CallHandle {
   // An error if the limit of the call was reached before its reply.
   [[nodiscard]] const Status& given_up() const;
   [[nodiscard]] const Status& status() const;
+  [[nodiscard]] const Metadata& headers() const;
+  [[nodiscard]] bool headed() const;
   [[nodiscard]] const Metadata& trailers() const;
   Payload& body();
   WaitPlace& place();
+  WaitPlace& headers_place();
   [[nodiscard]] const comm::detail::Ref<Inbound>& inbound() const;
   [[nodiscard]] const comm::detail::Ref<Outbound>& outbound() const;
   [[nodiscard]] comm::Context& context() const;
@@ -142,10 +156,13 @@ RRDMA_RPC_API comm::Task<Status> begin_later(std::shared_ptr<ClientConnection> c
 // Waits for the reply. Succeeds if there is one, even if the reply is an error. Fails with kCancelled if
 // `call` is reset meanwhile.
 RRDMA_RPC_API comm::Task<Status> reply_of(CallHandle& call, comm::Limit limit);
+// Waits for the headers, or for the reply if there are none. Fails with kCancelled as above.
+RRDMA_RPC_API comm::Task<Status> headers_of(CallHandle& call, comm::Limit limit);
 
 // Converts the reply into a Result.
 template <typename R>
-Result<R> result_of(CallHandle& call, Metadata* trailers) {
+Result<R> result_of(CallHandle& call, Metadata* trailers, Metadata* headers = nullptr) {
+  if (headers != nullptr) *headers = call.headers();
   if (trailers != nullptr) *trailers = call.trailers();
   if (!call.status().ok()) return call.status();
   R value{};
@@ -168,7 +185,7 @@ comm::Task<Result<R>> call_unary(std::shared_ptr<ClientConnection> connection, R
     auto waited = co_await signal;
     if (!waited) co_return Result<R>(status_of(waited.error()));
   }
-  co_return result_of<R>(call, request.options().trailers);
+  co_return result_of<R>(call, request.options().trailers, request.options().headers);
 }
 
 }  // namespace detail

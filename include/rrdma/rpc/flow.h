@@ -96,7 +96,9 @@ class RRDMA_RPC_API Inbound final : public comm::detail::Counted {
     std::uint32_t cost;
     std::size_t held;  // bytes of the connection's memory
     comm::RemoteSpan<const std::byte> offered = {};
+    std::uint64_t seal = 0;  // the number that it was encrypted with
     bool reading = false;
+    std::size_t ahead = 0;  // bytes that were read ahead for it
     [[nodiscard]] bool here() const { return offered.empty(); }
   };
   // Completion of a READ.

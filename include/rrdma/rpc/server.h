@@ -14,7 +14,9 @@
 
 #include "rrdma/comm/context.h"
 #include "rrdma/comm/task.h"
+#include "rrdma/rpc/encryption.h"
 #include "rrdma/rpc/handler.h"
+#include "rrdma/rpc/log.h"
 #include "rrdma/rpc/statistics.h"
 #include "rrdma/rpc/status.h"
 #include "rrdma/rpc/visibility.h"
@@ -33,9 +35,10 @@ struct ServerOptions {
   // Bytes of large arguments and unread stream items that one connection may hold.
   std::size_t connection_memory = 256 << 20;
   std::chrono::milliseconds keep_alive{2000};  // interval after which a silent client is probed
-  // A secret that clients must know; empty admits every client. It authenticates but does not encrypt,
-  // because RDMA has no TLS.
+  // A secret that clients must know; empty admits every client.
   std::string secret = {};
+  // Needs a secret; without one, kOtherHosts encrypts nothing.
+  Encryption encryption = Encryption::kOtherHosts;
   // Connections of each thread that have not proved the secret yet. A further one ends the oldest such
   // connection of the address that has the most of them.
   std::size_t max_unproven = 64;
@@ -44,6 +47,7 @@ struct ServerOptions {
   // Called once at the end of each call that started, when its reply is sent. If the handler threw an
   // exception, the status has its text, which the caller does not get (except that of a Failure).
   std::function<void(const Call&, const Status&)> after = {};
+  Log log = {};              // gets the events of connections
   std::uint16_t depth = 64;  // frames of one connection that the server has room for
   // Enables rrdma.Health, rrdma.Reflection and rrdma.Metrics, which `rrdma rpc` queries.
   bool reflection = true;

@@ -128,6 +128,16 @@ std::chrono::milliseconds or_else(int given, std::chrono::milliseconds otherwise
   return given > 0 ? std::chrono::milliseconds(given) : otherwise;
 }
 
+Status read_encryption(std::uint32_t given, const std::string& secret, rpc::Encryption& encryption) {
+  switch (given) {
+    case RRDMA_RPC_ENCRYPT_OTHER_HOSTS: encryption = rpc::Encryption::kOtherHosts; return {};
+    case RRDMA_RPC_ENCRYPT_NEVER: encryption = rpc::Encryption::kNever; return {};
+    case RRDMA_RPC_ENCRYPT_ALWAYS: encryption = rpc::Encryption::kAlways; break;
+    default: return invalid("this kind of encryption is unknown");
+  }
+  return secret.empty() ? invalid("encryption needs a secret") : Status();
+}
+
 // The memory that an event points to once it was handed out.
 struct Given {
   Event event;
@@ -360,6 +370,8 @@ int rrdma_rpc_channel_open(rrdma_rpc_context context, const rrdma_rpc_channel_op
     own.connect = c::or_else(given.connect_timeout_ms, own.connect);
     own.channel.keep_alive = c::or_else(given.keep_alive_ms, own.channel.keep_alive);
     own.channel.secret = c::text_of(given.secret);
+    status = c::read_encryption(given.encryption, own.channel.secret, own.channel.encryption);
+    if (!status.ok()) return status;
     if (given.max_result != 0) own.channel.max_result = given.max_result;
     auto object = std::make_shared<c::ChannelObject>(loop);
     *channel = c::Handles::all().add(object);
@@ -448,6 +460,8 @@ int rrdma_rpc_server_open(rrdma_rpc_context context, const rrdma_rpc_server_opti
     if (given.max_calls > 65535) return c::invalid("max_calls is at most 65535");
     rpc::ServerOptions own;
     own.secret = c::text_of(given.secret);
+    status = c::read_encryption(given.encryption, own.secret, own.encryption);
+    if (!status.ok()) return status;
     if (given.max_argument != 0) own.max_argument = given.max_argument;
     if (given.max_calls != 0) own.max_calls = static_cast<std::uint16_t>(given.max_calls);
     own.keep_alive = c::or_else(given.keep_alive_ms, own.keep_alive);

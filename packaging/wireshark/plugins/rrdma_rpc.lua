@@ -9,10 +9,10 @@ rpc.prefs.methods = Pref.string("Methods", "", "Paths (Service/Method) whose num
 
 -- lib/rpc/frame_layout.h states these tables; ctest rpc.frames compares them and prints new ones.
 -- The layout begins.
-local KINDS = {"CALL", "REPLY", "ITEM", "WINDOW", "CANCEL", "GO AWAY", "PART", "PROOF", "PACK", "TAKEN"}
-local FLAG_WORDS = {{1, "offered"}, {2, "lent"}, {4, "written"}, {8, "last"}, {16, "more"}, {32, "refused"}, {64, "empty"}}
+local KINDS = {"CALL", "REPLY", "ITEM", "WINDOW", "CANCEL", "GO AWAY", "PART", "PROOF", "PACK", "TAKEN", "KEY", "SEALED", "HEADERS"}
+local FLAG_WORDS = {{1, "offered"}, {2, "lent"}, {4, "written"}, {8, "last"}, {16, "more"}, {32, "refused"}, {64, "empty"}, {128, "sealed"}}
 -- The valid flags of each kind.
-local FLAGS = {3, 37, 89, 0, 0, 0, 0, 0, 0, 0}
+local FLAGS = {131, 165, 217, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 -- The fields between head and body.
 local LAYOUTS = {
   [1] = {
@@ -21,6 +21,7 @@ local LAYOUTS = {
     {size = 4, key = "schema", label = "Schema", show = "hex"},
     {size = 4, key = "window", label = "Window", show = "number"},
     {size = 16, key = "offered", label = "Offered", show = "region", flag = 1},
+    {size = 8, key = "seal", label = "Seal", show = "number", flag = 128},
     {size = 16, key = "lent", label = "Lent", show = "region", flag = 2},
     {part = "metadata", key = "metadata", label = "Metadata", show = "pairs"},
   },
@@ -33,12 +34,14 @@ local LAYOUTS = {
     {size = 4, key = "written", label = "Written", show = "number", flag = 4},
     {size = 4, flag = 4},
     {size = 16, key = "offered", label = "Offered", show = "region", flag = 1},
+    {size = 8, key = "seal", label = "Seal", show = "number", flag = 128},
     {part = "metadata", key = "metadata", label = "Metadata", show = "pairs"},
     {part = "message", key = "message", label = "Message", show = "text"},
     {part = "details", key = "details", label = "Details", show = "bytes"},
   },
   [3] = {
     {size = 16, key = "offered", label = "Offered", show = "region", flag = 1},
+    {size = 8, key = "seal", label = "Seal", show = "number", flag = 128},
   },
   [4] = {
     {size = 4, key = "window", label = "Window", show = "number"},
@@ -47,14 +50,17 @@ local LAYOUTS = {
   [10] = {
     {size = 8, key = "address", label = "Address", show = "hex"},
   },
+  [13] = {
+    {part = "metadata", key = "metadata", label = "Metadata", show = "pairs"},
+  },
 }
 -- The layout ends.
-local CALL, REPLY, PACK = 1, 2, 9
+local CALL, REPLY, PACK, HEADERS = 1, 2, 9, 13
 local CODES = {
   [0] = "ok", "cancelled", "unknown", "invalid argument", "deadline exceeded", "not found", "already exists", "permission denied",
   "resource exhausted", "failed precondition", "aborted", "out of range", "unimplemented", "internal", "unavailable", "data loss",
   "unauthenticated"}
-local MESSAGE_HEADER, HEAD, PACKED_HEAD, LIMIT = 8, 8, 4, 4096
+local MESSAGE_HEADER, HEAD, PACKED_HEAD, LIMIT = 8, 8, 4, 4120
 
 local f = {
   credits = ProtoField.uint16("rrdma_rpc.credits", "Credits"),
@@ -110,7 +116,7 @@ local function is_frame(buffer)
   if length < HEAD or length > LIMIT or KINDS[kind] == nil then return false end
   if bit.band(buffer(9, 1):uint(), bit.bnot(FLAGS[kind])) ~= 0 then return false end
   local metadata = buffer(10, 2):le_uint()
-  if kind ~= CALL and kind ~= REPLY and metadata ~= 0 or metadata > 2048 then return false end
+  if kind ~= CALL and kind ~= REPLY and kind ~= HEADERS and metadata ~= 0 or metadata > 2048 then return false end
   -- SENDs are padded to four bytes. A message that continues in other packets is longer than this.
   return buffer:reported_len() <= MESSAGE_HEADER + length + 3
 end

@@ -107,7 +107,7 @@ std::optional<RpcMessage> message_in(Octets payload) {
   std::memcpy(&message.credits, payload.data() + 2, sizeof(message.credits));
   std::uint32_t length = 0;
   std::memcpy(&length, payload.data() + 4, sizeof(length));
-  if (length > frames::kFrameLimit) return std::nullopt;
+  if (length > frames::kFrameLimit + frames::kSealing) return std::nullopt;
   const auto rest = bytes_of(payload.subspan(kMessageHeader));
   static_cast<Seen&>(message) = seen_in(rest, length);
   if (!message.frame && message.here < message.length) message.frame = cut_pack(rest.first(message.here));

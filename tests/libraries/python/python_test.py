@@ -83,6 +83,18 @@ class Calls(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(trailers, [("color", b"blue"), ("raw", b"\0\xff")])
         self.assertEqual(bytes(await self.channel.unary("T", "echo")), b"")
 
+    async def test_encryption(self):
+        server = rrdma.Server(self.context, secret="open sesame", encryption="always")
+        add_methods(server)
+        address = f"{self.context.address}:{server.listen()}"
+        for encryption in ("always", "other_hosts"):
+            channel = rrdma.Channel(self.context, address, secret="open sesame", encryption=encryption)
+            self.assertEqual(await channel.unary("T", "echo", "hello", result=str), "hello")
+        plain = rrdma.Channel(self.context, address, secret="open sesame", encryption="never")
+        with self.assertRaises(rrdma.RpcError) as caught:
+            await plain.unary("T", "echo", "hello", result=str, timeout=5)
+        self.assertIn("this server encrypts", caught.exception.message)
+
     async def test_many_at_once(self):
         said = await asyncio.gather(*(self.channel.unary("T", "echo", str(i), result=str) for i in range(300)))
         self.assertEqual(said, [str(i) for i in range(300)])

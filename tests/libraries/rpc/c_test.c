@@ -430,6 +430,24 @@ static void test_close(void) {
   CHECK(rrdma_rpc_buffer_free(kept) == RRDMA_RPC_OK);
 }
 
+// A client that cannot encrypt is refused; encryption needs a secret.
+static void test_encryption(void) {
+  rrdma_rpc_server_options guarded = {sizeof guarded};
+  guarded.encryption = RRDMA_RPC_ENCRYPT_ALWAYS;
+  rrdma_rpc_server other = 0;
+  CHECK(rrdma_rpc_server_open(context, &guarded, &other) == RRDMA_RPC_INVALID_ARGUMENT);
+  guarded.encryption = 3;
+  guarded.secret = "open sesame";
+  CHECK(rrdma_rpc_server_open(context, &guarded, &other) == RRDMA_RPC_INVALID_ARGUMENT);
+  const char* const addresses[] = {"127.0.0.1:1"};
+  rrdma_rpc_channel_options by = {sizeof by};
+  by.addresses = addresses;
+  by.address_count = 1;
+  by.encryption = RRDMA_RPC_ENCRYPT_ALWAYS;
+  rrdma_rpc_channel to = 0;
+  CHECK(rrdma_rpc_channel_open(context, &by, &to) == RRDMA_RPC_INVALID_ARGUMENT);
+}
+
 static void open_all(void) {
   rrdma_rpc_context_options options = {sizeof options};
   options.background_thread = threaded;
@@ -457,6 +475,7 @@ static void open_all(void) {
 int main(void) {
   for (threaded = 0; threaded < 2; ++threaded) {
     open_all();
+    test_encryption();
     test_unary();
     test_failures();
     test_deadline_and_cancel();

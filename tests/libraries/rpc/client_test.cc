@@ -1,4 +1,5 @@
 // Client: reconnects, waits, repeats calls that are safe to repeat, and picks among servers.
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <memory>
@@ -283,6 +284,122 @@ TEST_F(Clients, PreferTheServerWithTheFewestCalls) {
   const auto before = idle.calls;
   for (int i = 0; i < 6; ++i) EXPECT_TRUE(run(client.call<&Desk::echo>("x", kPatience)).ok());
   EXPECT_EQ(idle.calls, before + 6);
+}
+
+// ---- hashed, bounded and hedged calls ----
+
+struct Three {
+  explicit Three(Clients& test, std::function<std::unique_ptr<Server>(Till&)> open) {
+    static_cast<void>(test);
+    for (unsigned i = 0; i < 3; ++i) {
+      tills[i].name = i;
+      servers[i] = open(tills[i]);
+      addresses.emplace_back(servers[i]->address());
+    }
+  }
+  std::array<Till, 3> tills;
+  std::array<std::unique_ptr<Server>, 3> servers;
+  std::vector<std::string> addresses;
+};
+
+TEST_F(Clients, KeysNameServers) {
+  constexpr unsigned kKeys = 60;
+  Three three(*this, [this](Till& till) { return open(till, any()); });
+  ClientOptions options;
+  options.pick = Pick::kHash;
+  Client client(context_, three.addresses, options);
+  const auto serves = [&](unsigned key) {
+    return run(client.call<&Till::balance>({}, CallOptions(kPatience).hashed_by("key" + std::to_string(key))))
+        .value();
+  };
+  std::array<std::uint32_t, kKeys> first{};
+  std::array<unsigned, 3> share{};
+  for (unsigned key = 0; key < kKeys; ++key) ++share[first[key] = serves(key)];
+  for (const unsigned keys : share) EXPECT_GE(keys, kKeys / 12);
+  // Another client, with the addresses in another order, agrees.
+  std::reverse(three.addresses.begin(), three.addresses.end());
+  Client other(context_, three.addresses, options);
+  for (unsigned key = 0; key < kKeys; ++key) {
+    CallOptions call = CallOptions(kPatience).hashed_by("key" + std::to_string(key));
+    EXPECT_EQ(run(other.call<&Till::balance>({}, call)).value(), first[key]);
+  }
+  // Only the keys of a lost server move.
+  three.servers[1].reset();
+  for (unsigned key = 0; key < kKeys; ++key) {
+    const std::uint32_t now = serves(key);
+    EXPECT_NE(now, 1U);
+    if (first[key] != 1) {
+      EXPECT_EQ(now, first[key]);
+    }
+  }
+}
+
+// Idempotent, and unavailable as long as it is told.
+struct Flaky {
+  static constexpr std::array<std::string_view, 1> kIdempotent = {"ask"};
+  Result<std::uint32_t> ask() {
+    ++calls;
+    if (failing) return {Code::kUnavailable, "not now"};
+    return 1U;
+  }
+  unsigned calls = 0;
+  bool failing = true;
+};
+
+TEST_F(Clients, ABudgetBoundsRepetition) {
+  Flaky flaky;
+  Server server(context_);
+  server.add<&Flaky::ask>(flaky);
+  ASSERT_TRUE(server.listen(any()).ok());
+  ClientOptions options;
+  options.first_pause = options.most_pause = 1ms;
+  options.budget.tokens = 10;
+  options.budget.per_success = 1;
+  Client client(context_, {std::string(server.address())}, options);
+  // The first call takes four tokens, the second one. From there on, half of the store is gone.
+  for (int i = 0; i < 10; ++i)
+    EXPECT_EQ(run(client.call<&Flaky::ask>({}, kPatience)).status().message(), "not now");
+  EXPECT_EQ(flaky.calls, 4U + 9U);
+  EXPECT_EQ(client.counters().repeated, 3U);
+  EXPECT_EQ(client.counters().denied, 9U);
+  // Calls that succeed fill it again.
+  flaky.failing = false;
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(run(client.call<&Flaky::ask>({}, kPatience)).ok());
+  flaky.failing = true;
+  flaky.calls = 0;
+  EXPECT_FALSE(run(client.call<&Flaky::ask>({}, kPatience)).ok());
+  EXPECT_EQ(flaky.calls, 4U);
+}
+
+TEST_F(Clients, ASlowCallIsHedged) {
+  Pair servers(*this);
+  servers.one.pause = 20000;
+  ClientOptions options;
+  options.pick = Pick::kRoundRobin;
+  options.hedging.after = 20ms;
+  Client client(context_, servers.addresses(), options);
+  const auto begun = Clock::now();
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(run(client.call<&Till::balance>({}, kPatience)).value(), 2U);
+  EXPECT_LT(Clock::now() - begun, 15s);
+  EXPECT_GE(client.counters().hedged, 1U);
+  EXPECT_EQ(client.counters().hedged, servers.one.balances);
+  // The attempts that lost are cancelled.
+  EXPECT_TRUE(context_.run_until([&] { return servers.first->calls() == 0; }, Clock::now() + 15s));
+}
+
+TEST_F(Clients, OnlyIdempotentCallsAreHedged) {
+  Pair servers(*this);
+  servers.one.pause = servers.two.pause = 100;
+  ClientOptions options;
+  options.pick = Pick::kRoundRobin;
+  options.hedging.after = 10ms;
+  options.hedging.most = 3;
+  Client client(context_, servers.addresses(), options);
+  EXPECT_TRUE(run(client.call<&Till::pay>({}, kPatience)).ok());
+  EXPECT_EQ(servers.one.payments + servers.two.payments, 1U);
+  EXPECT_EQ(client.counters().hedged, 0U);
+  EXPECT_TRUE(run(client.call<&Till::balance>({}, kPatience)).ok());
+  EXPECT_EQ(client.counters().hedged, 3U);
 }
 
 }  // namespace client_test

@@ -54,7 +54,7 @@ class Dissectors(unittest.TestCase):
         path = capture(address, *words)
         here, there = ours(path), wiresharks(path)
         self.assertEqual(len(here), len(there), words)
-        kinds = ["CALL", "REPLY", "ITEM", "WINDOW", "CANCEL", "GO AWAY", "PART", "PROOF", "PACK", "TAKEN"]
+        kinds = ["CALL", "REPLY", "ITEM", "WINDOW", "CANCEL", "GO AWAY", "PART", "PROOF", "PACK", "TAKEN", "KEY", "SEALED", "HEADERS"]
         for ones, other in zip(here, there):
             self.assertEqual([one["kind"] for one in ones], [kinds[int(kind) - 1] for kind in other["kind"]])
             self.assertEqual([one["call"] for one in ones], [int(call, 16) for call in other["call"]])

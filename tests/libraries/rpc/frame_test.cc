@@ -95,7 +95,7 @@ TEST(Frames, WhatIsNotAllowedIsRefused) {
   };
   EXPECT_TRUE(refused(a_call(), [](auto& o) { o[0] = std::byte{0}; })) << "an unknown kind";
   EXPECT_TRUE(refused(a_call(), [](auto& o) { o[0] = std::byte{99}; }));
-  EXPECT_TRUE(refused(a_call(), [](auto& o) { o[1] = std::byte{0x83}; })) << "an unknown flag";
+  EXPECT_TRUE(refused(a_call(), [](auto& o) { o[1] = std::byte{0x43}; })) << "a flag of other kinds";
   EXPECT_TRUE(refused(a_call(), [](auto& o) { o[3] = std::byte{0xff}; })) << "metadata beyond the end";
   EXPECT_TRUE(refused(a_call(), [](auto& o) { o.resize(kFrameLimit + 1); })) << "larger than a frame";
   Frame wraps = a_call();
@@ -169,6 +169,38 @@ TEST(Frames, WhatIsOfferedComesOnce) {
   taken.kind = Kind::kTaken;
   taken.body = as_octets("x");
   EXPECT_FALSE(parse_frame(octets_of(taken))) << "bytes after the end";
+}
+
+TEST(Frames, EncryptedOnesAreReadAgain) {
+  Frame item;
+  item.kind = Kind::kItem;
+  item.flags = flag::kOffered | flag::kSealed;
+  item.offered = {0x1000, 7, 5000, 0x123456789a};
+  const auto octets = octets_of(item);
+  EXPECT_EQ(octets.size(), 32U);
+  const auto again = parse_frame(octets);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->offered, item.offered);
+  item.offered.length = kSealTag;
+  EXPECT_FALSE(parse_frame(octets_of(item))) << "nothing but a tag";
+  item.flags = flag::kSealed;
+  EXPECT_FALSE(parse_frame(octets_of(item))) << "nothing is offered";
+  Frame key;
+  key.kind = Kind::kKey;
+  const std::string body(kKeyBody + 1, 'k');
+  key.body = as_octets(body).first(kKeyBody);
+  EXPECT_TRUE(parse_frame(octets_of(key)));
+  key.body = as_octets(body);
+  EXPECT_FALSE(parse_frame(octets_of(key)));
+  Frame sealed;
+  sealed.kind = Kind::kSealed;
+  const std::string most(kFrameLimit + kSealTag + 1, 's');
+  sealed.body = as_octets(most).first(kFrameLimit + kSealTag);
+  EXPECT_TRUE(parse_frame(octets_of(sealed)));
+  sealed.body = as_octets(most);
+  EXPECT_FALSE(parse_frame(octets_of(sealed))) << "larger than a frame";
+  sealed.body = as_octets(most).first(kSealTag);
+  EXPECT_FALSE(parse_frame(octets_of(sealed))) << "nothing but a tag";
 }
 
 std::vector<std::byte> pack_of(std::initializer_list<Frame> all) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
 #include <utility>
 
@@ -543,15 +544,27 @@ void judge_all(const World& world, const Way& way) {
   if (way.told > calls) fail(world.seed, ends + " for " + std::to_string(calls) + " calls");
 }
 
+namespace {
+// With RPC_TEST_ENCRYPTED, all connections are encrypted.
+template <typename Options>
+Options usual(Options options) {
+  if (std::getenv("RPC_TEST_ENCRYPTED") != nullptr) {
+    options.secret = "of the swarm";
+    options.encryption = rpc::Encryption::kAlways;
+  }
+  return options;
+}
+}  // namespace
+
 rpc::ChannelOptions any_channel(Random& random, Way& way) {
-  rpc::ChannelOptions options;
+  auto options = usual(rpc::ChannelOptions());
   options.window = 2048 + random.below(100000);
   options.after = [&way](const auto&...) { ++way.told; };
   return options;
 }
 
 rpc::ServerOptions any_server(Random& random) {
-  rpc::ServerOptions options;
+  auto options = usual(rpc::ServerOptions());
   options.window = 2048 + random.below(100000);
   options.max_calls = static_cast<std::uint16_t>(random.chance(20) ? 1 + random.below(4) : 1024);
   return options;

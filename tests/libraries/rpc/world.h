@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -153,10 +154,20 @@ inline void add_all(Server& server, Desk& desk) {
   server.add<&Desk::make>(desk);
 }
 
+// With RPC_TEST_ENCRYPTED, ends without a secret of their own encrypt, so that every test covers that, too.
+template <typename Options>
+Options usual(Options options) {
+  if (options.secret.empty() && std::getenv("RPC_TEST_ENCRYPTED") != nullptr) {
+    options.secret = "of the tests";
+    options.encryption = Encryption::kAlways;
+  }
+  return options;
+}
+
 class World : public ::testing::Test {
  protected:
   explicit World(const ServerOptions& server_options = {})
-      : context_(Context::open(options()).value_or_throw()), server_(context_, server_options) {
+      : context_(Context::open(options()).value_or_throw()), server_(context_, usual(server_options)) {
     add_all(server_, desk_);
     const Status listening = server_.listen(address_of(context_) + ":0");
     if (!listening.ok()) throw std::runtime_error(listening.what());
@@ -169,7 +180,7 @@ class World : public ::testing::Test {
 
   [[nodiscard]] std::string address() const { return std::string(server_.address()); }
   Channel connect(ChannelOptions channel_options = {}) {
-    return run(rrdma::rpc::connect(context_, address(), std::move(channel_options), kPatience))
+    return run(rrdma::rpc::connect(context_, address(), usual(std::move(channel_options)), kPatience))
         .value_or_throw();
   }
   template <typename T>
