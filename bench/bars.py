@@ -155,6 +155,13 @@ def thread_rows():
         yield Row(f"{name}: QPs created, brought to RTS, destroyed", f"{link}/qp_rate", RATE, ">=", 2e4)
 
 
+def relay_rows():
+    for program, size in contestants.RELAY_ROWS:
+        kind = LATENCY if program.endswith("_lat") else BANDWIDTH
+        yield Row(f"UDP, relay of a system daemon: {program}, {size_text(size)}", f"relay/{program}/{size}", kind, "", 1, f"udp/{program}/{size}",
+                  "the daemon of one user")
+
+
 def shared_memory_rows():
     for program, size in contestants.SHARED_ROWS:
         name, key = f"shm, --share-memory: {program}, {size_text(size)}", f"shared/{program}/{size}"
@@ -173,6 +180,7 @@ def rows():
         Row("shm: ib_send_bw, 8 B inline, messages", "shm/rate", RATE, "", 1, "ucx_sm/rate", "UCX shared memory"),
         *shared_memory_rows(),
         *udp_rows(),
+        *relay_rows(),
         *many_rows(),
         *company_rows(),
         *thread_rows(),

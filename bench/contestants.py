@@ -125,6 +125,14 @@ def beside_two(measure):
     return beside
 
 
+def relayed(measure):
+    """The same through the relay of a system daemon."""
+    def through(stage, effort):
+        with stage.system_daemon():
+            return measure(stage, effort)
+    return through
+
+
 def many_qps(link):
     def measure(stage, effort):
         own = figures.resident_mib(stage.run([stage.program("many_qps"), "0"]))
@@ -322,6 +330,16 @@ def small_buffer_plan():
 SHARED_ROWS = (("ib_write_lat", 8), ("ib_write_bw", 65536), ("ib_write_bw", 1 << 20), ("ib_read_bw", 65536), ("ib_read_bw", 1 << 20))
 
 
+RELAY_ROWS = (("ib_send_lat", 8), ("ib_write_bw", 4096), ("ib_write_bw", 65536))
+
+
+def relay_plan():
+    for program, size in RELAY_ROWS:
+        kind = LATENCY if program.endswith("_lat") else BANDWIDTH
+        yield Measurement(f"relay/{program}/{size}", "system daemon", kind, relayed(perftest(program, size, "udp", kind)), size,
+                          f"rrdmad --system, {program}", True, chart=False)
+
+
 def shared_memory_plan():
     for program, size in SHARED_ROWS:
         kind = LATENCY if program.endswith("_lat") else BANDWIDTH
@@ -337,5 +355,5 @@ def plan():
     everything.append(Measurement("iperf/default", IPERF, BANDWIDTH, iperf(0), 0, "iperf3", True, chart=False))
     for size in reversed(BANDWIDTH_SIZES):
         everything += bandwidth_plan(size)
-    everything += [*rate_plan(), *many_plan(), *thread_plan(), *loss_plan(), *small_buffer_plan(), *shared_memory_plan(), *company_plan()]
+    everything += [*rate_plan(), *many_plan(), *thread_plan(), *loss_plan(), *small_buffer_plan(), *shared_memory_plan(), *relay_plan(), *company_plan()]
     return sorted(everything, key=lambda one: not one.needed)

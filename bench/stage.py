@@ -2,6 +2,7 @@
 each side, and a copy of the products. If we are root, programs run as an unprivileged user. Every program has a
 timeout, and none outlives the stage."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -88,6 +89,28 @@ class Stage:
                 self.device, self.gid_index = words[0], int(words[1])
                 return
         raise Trouble(f"no device on the loopback interface: {text[-300:]}")
+
+    @contextlib.contextmanager
+    def system_daemon(self, *options):
+        """A daemon for all users, which relays, instead of the programs' own."""
+        if not namespaces.is_real_root():
+            raise Trouble("a system daemon needs root")
+        end_all_of(self.program("rrdmad"))
+        daemon = subprocess.Popen([self.program("rrdmad"), "--system", *options], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL, start_new_session=True)
+        self.started.append(daemon)
+        try:
+            socket = Path(f"/run/rrdma/net-{os.stat('/proc/self/ns/net').st_ino}.sock")
+            deadline = time.monotonic() + self.limit_seconds
+            while not socket.exists():
+                if daemon.poll() is not None or time.monotonic() > deadline:
+                    raise Trouble("the system daemon does not start")
+                time.sleep(0.005)
+            yield
+        finally:
+            daemon.terminate()
+            daemon.wait()
+            self.started.remove(daemon)
 
     def start(self, command, environment, core):
         everything = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(self.work), "TMPDIR": str(self.work), "RRDMA_NETDEV": "lo", "RRDMA_LOG": "error"}
