@@ -117,6 +117,7 @@ struct State {
   std::map<Address, std::size_t> pinned;  // memory of the host
   std::map<std::size_t, Address> freed;   // by length
   std::set<void*> own_contexts;
+  std::set<void*> handles;  // streams and events: those of a reset context are not destroyed
 };
 
 // Never destroyed: threads may outlive main().
@@ -572,17 +573,30 @@ STUB int cuStreamCreateWithPriority(Stream** stream, unsigned flags, int priorit
   if (!has_context()) return kInvalidContext;
   if (flags != 1 || priority != -5) return kInvalidValue;  // non-blocking, the highest priority
   *stream = new Stream;
+  const std::lock_guard lock(state().mutex);
+  state().handles.insert(*stream);
   return kSuccess;
 }
 STUB int cuStreamDestroy_v2(Stream* stream) {
+  {
+    const std::lock_guard lock(state().mutex);
+    state().handles.erase(stream);
+  }
   delete stream;
   return kSuccess;
 }
 STUB int cuEventCreate(Event** event, unsigned) {
+  if (!has_context()) return kInvalidContext;
   *event = new Event;
-  return has_context() ? kSuccess : kInvalidContext;
+  const std::lock_guard lock(state().mutex);
+  state().handles.insert(*event);
+  return kSuccess;
 }
 STUB int cuEventDestroy_v2(Event* event) {
+  {
+    const std::lock_guard lock(state().mutex);
+    state().handles.erase(event);
+  }
   delete event;
   return kSuccess;
 }
