@@ -133,7 +133,19 @@ Stream& default_stream() {
 }
 
 int primary = 0;  // its address is the handle of the context
-thread_local std::vector<void*> contexts;
+// The current contexts of a thread. Without a destructor: exit handlers call, too.
+struct ContextStack {
+  void* list[16];
+  std::size_t count;
+  [[nodiscard]] bool empty() const { return count == 0; }
+  [[nodiscard]] void* back() const { return list[count - 1]; }
+  void push_back(void* context) {
+    if (count == std::size(list)) std::abort();
+    list[count++] = context;
+  }
+  void pop_back() { --count; }
+};
+thread_local ContextStack contexts{};
 
 // REQUIRES: the lock, or a thread that no other one disturbs.
 bool is_alive(void* context) {
@@ -314,7 +326,7 @@ STUB int cuCtxGetCurrent(void** context) {
   return kSuccess;
 }
 STUB int cuCtxSetCurrent(void* context) {
-  contexts = {context};
+  contexts = {{context}, 1};
   return kSuccess;
 }
 STUB int cuCtxPushCurrent_v2(void* context) {
