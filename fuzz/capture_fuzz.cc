@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "cost.h"
 #include "wire/pcap_reader.h"
 #include "wire/pcapng_writer.h"
 
@@ -47,6 +48,7 @@ void check_rewritten(const std::vector<CapturedPacket>& packets) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const rrdma::fuzz::Cost cost({.ms = 200, .octets = 64 << 10});
   const Octets file(data, size);
   auto reader = PcapReader::open(file);
   if (!reader) {

@@ -4,12 +4,14 @@
 #include <cstdint>
 
 #include "base/assert.h"
+#include "cost.h"
 #include "wire/cm_ip_header.h"
 #include "wire/cm_mad.h"
 
 namespace rrdma::cm_mad_fuzz {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const rrdma::fuzz::Cost cost({.ms = 200, .octets = 64 << 10});
   using namespace rrdma::wire;
   const Octets input(data, size);
   if (const auto header = parse_mad_header(input)) {

@@ -9,6 +9,7 @@
 #include "control/fault_messages.h"
 #include "control/messages.h"
 #include "control/recognition_messages.h"
+#include "cost.h"
 
 namespace rrdma::control_message_fuzz {
 
@@ -33,6 +34,7 @@ void check_all(const Header& header, Octets datagram) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const rrdma::fuzz::Cost cost({.ms = 200, .octets = 64 << 10});
   const Octets datagram(data, size);
   const auto header = parse_header(datagram);
   if (!header) return 0;

@@ -35,6 +35,8 @@ void give_back(void* memory) {
 
 }  // namespace
 
+std::int64_t taken_octets() { return taken; }
+
 Cost::Cost(CostLimit limit) : limit_(limit), began_ns_(cpu_ns()), taken_(taken) {}
 
 Cost::~Cost() {

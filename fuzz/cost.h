@@ -14,6 +14,9 @@ struct CostLimit {
   std::size_t octets = std::size_t{8} << 20;
 };
 
+// Bytes from operator new that this thread has not freed.
+std::int64_t taken_octets();
+
 // Measures this thread from construction to destruction, and aborts beyond the limit.
 class Cost {
  public:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "cost.h"
 #include "input.h"
 #include "objects/completion_queue.h"
 #include "objects/memory.h"
@@ -90,6 +91,7 @@ class World final : private EventSink {
 
   void run() {
     for (std::size_t step = 0; step < kStepsMax && !input_.empty(); ++step) {
+      const fuzz::Cost cost({.ms = 200, .octets = 1 << 20});
       one_step(slots_[input_.below(kQpCount)]);
       poll();
       check_memory();

@@ -4,12 +4,14 @@
 #include <string_view>
 
 #include "base/assert.h"
+#include "cost.h"
 #include "faults/rule.h"
 #include "faults/table.h"
 
 namespace rrdma::fault_rule_fuzz {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const rrdma::fuzz::Cost cost({.ms = 200, .octets = 64 << 10});
   const auto rules = faults::parse_rules(std::string_view(reinterpret_cast<const char*>(data), size));
   if (!rules) {
     RRDMA_ASSERT(!rules.error().empty());

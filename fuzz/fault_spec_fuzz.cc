@@ -4,11 +4,13 @@
 #include <string_view>
 
 #include "base/assert.h"
+#include "cost.h"
 #include "link/fault_spec.h"
 
 namespace rrdma::fault_spec_fuzz {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const rrdma::fuzz::Cost cost({.ms = 200, .octets = 64 << 10});
   using namespace rrdma::link;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto spec = parse_fault_spec(text);

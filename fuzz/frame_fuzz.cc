@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "cost.h"
 #include "dissection/packet_dissection.h"
 #include "dissection/packet_fields.h"
 #include "dissection/printer.h"
@@ -51,6 +52,7 @@ void tell(LinkType link, Octets input) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const rrdma::fuzz::Cost cost({.ms = 200, .octets = 64 << 10});
   const Octets input(data, size);
   check(LinkType::kEthernet, input);
   check(LinkType::kRawIp, input);

@@ -4,11 +4,13 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "cost.h"
 #include "wire/identification_solver.h"
 
 namespace rrdma::icrc_fuzz {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const rrdma::fuzz::Cost cost({.ms = 200, .octets = 64 << 10});
   using namespace rrdma::wire;
   constexpr std::size_t kFlowOctets = 6;
   if (size < kFlowOctets || size > 9000) return 0;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "cost.h"
 #include "wire/ethernet.h"
 #include "wire/grh.h"
 #include "wire/ipv4.h"
@@ -22,6 +23,7 @@ bool emits_as_it_was(const Header& header, std::size_t (*emit)(const Header&, Mu
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const rrdma::fuzz::Cost cost({.ms = 200, .octets = 64 << 10});
   const Octets input(data, size);
   if (const auto header = parse_ethernet(input)) {
     RRDMA_ASSERT(emits_as_it_was(*header, emit_ethernet, input));

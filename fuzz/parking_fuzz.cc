@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "cost.h"
 #include "daemon/slots/parking.h"
 #include "daemon/slots/slot_ledger.h"
 #include "input.h"
@@ -49,7 +50,10 @@ class World {
 
   void run() {
     lay(0, 16, control::kFamilyV4, 2 + 16);
-    for (int step = 0; step < kStepsMax && !input_.empty(); ++step) one_step();
+    for (int step = 0; step < kStepsMax && !input_.empty(); ++step) {
+      const fuzz::Cost cost({.ms = 200, .octets = 1 << 20});
+      one_step();
+    }
   }
 
  private:

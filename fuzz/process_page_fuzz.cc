@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "control/process_page.h"
+#include "cost.h"
 #include "input.h"
 
 namespace rrdma::process_page_fuzz {
@@ -66,6 +67,7 @@ class HostilePage {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static auto* const page = new HostilePage;
+  const fuzz::Cost cost;
   fuzz::Input input({data, size});
   page->scribble(input, 8);
   page->look();

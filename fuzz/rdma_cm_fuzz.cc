@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "cost.h"
 #include "input.h"
 #include "preload/rdma_cm/station.h"
 
@@ -41,7 +42,10 @@ class World {
 
   void run(fuzz::Input input) {
     for (int& channel : channels_) channel = Station::instance().open(O_NONBLOCK | O_CLOEXEC);
-    for (int i = 0; i < 100 && !input.empty(); ++i) command(input);
+    for (int i = 0; i < 100 && !input.empty(); ++i) {
+      const fuzz::Cost cost({.ms = 200, .octets = 1 << 20});
+      command(input);
+    }
     for (const int channel : channels_) end(channel);
   }
 

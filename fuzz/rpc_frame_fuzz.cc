@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "cost.h"
 #include "lib/rpc/frame.h"
 
 namespace rrdma::rpc_frame_fuzz {
@@ -22,6 +23,7 @@ bool within(const T& part, std::span<const std::byte> whole) {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const rrdma::fuzz::Cost cost({.ms = 200, .octets = 64 << 10});
   const std::span octets(reinterpret_cast<const std::byte*>(data), size);
   static_cast<void>(parse_client_hello(octets));
   static_cast<void>(parse_server_hello(octets));

@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/guarded_copy.h"
+#include "cost.h"
 #include "input.h"
 #include "link/shm/introduction.h"
 #include "link/shm/shm_link.h"
@@ -58,6 +59,7 @@ class World {
 
   void run() {
     for (int i = 0; i < kStepsMax && !input_.empty(); ++i) {
+      const fuzz::Cost cost({.ms = 200, .octets = 1 << 20});
       step();
       link_->handle_doorbells();
       link_->poll(listener_, Instant{}, 16);

@@ -4,11 +4,13 @@
 #include <cstdint>
 
 #include "base/assert.h"
+#include "cost.h"
 #include "wire/transport_packet.h"
 
 namespace rrdma::transport_fuzz {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const rrdma::fuzz::Cost cost({.ms = 200, .octets = 64 << 10});
   using namespace rrdma::wire;
   const Octets input(data, size);
   TransportPacket packet;

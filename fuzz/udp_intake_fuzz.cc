@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "cost.h"
 #include "input.h"
 #include "link/udp/intake.h"
 #include "wire/icrc.h"
@@ -40,6 +41,7 @@ class World {
   }
 
   void run(fuzz::Input input) {
+    const fuzz::Cost cost({.ms = 500, .octets = 1 << 20});
     for (int i = 0; i < 16 && !input.empty(); ++i) send(input);
     for (int i = 0; i < 32; ++i) {
       intake_.look_next(Look::kEverywhere);
