@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the programs of the guest share: random words for those that attack, and a reader of GIDs.
+// Shared by the programs of the guest: random words for attackers, and a reader of GIDs.
 #pragma once
 #include <stdbool.h>
 #include <stdio.h>
