@@ -37,9 +37,13 @@ control::Received receive(int socket) {
   return message;
 }
 
+// The backlog of the daemon may be full for a moment.
 OwnedFd connect_raw() {
-  OwnedFd socket = control::connect_to(control::user_name(::geteuid()));
-  EXPECT_TRUE(socket.valid());
+  OwnedFd socket;
+  EXPECT_TRUE(eventually([&] {
+    socket = control::connect_to(control::user_name(::geteuid()));
+    return socket.valid();
+  }));
   return socket;
 }
 

@@ -75,7 +75,7 @@ struct Pipe {
 };
 
 void await(const std::atomic<std::uint32_t>& flag, int milliseconds) {
-  for (int i = 0; flag.load() == 0 && i < milliseconds; ++i) ::usleep(1000);
+  for (int i = 0; flag.load() == 0 && i < 10 * milliseconds; ++i) ::usleep(100);
 }
 
 void capture_to(const std::string& path) {
@@ -210,8 +210,10 @@ class Supervisor {
     return verdict;
   }
 
+  // A server that is killed before it accepts the connection makes the daemon reject it.
   void await_first_message() const {
-    for (int i = 0; i < 10'000 && evidence_->connections[0].seen.load() == 0; ++i) ::usleep(100);
+    await(evidence_->connections[0].seen, 30'000);
+    if (evidence_->connections[0].seen.load() == 0) proof::fail("the server got no message");
   }
 
   const Settings& settings_;
