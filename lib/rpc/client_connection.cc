@@ -15,7 +15,7 @@ ClientConnection::ClientConnection(comm::Context& context, comm::Endpoint endpoi
       server_(server),
       peer_(line_.endpoint().peer()) {
   options_.window = std::max(options_.window, kLeastWindow);
-  line_.streams().limit(options_.connection_memory);
+  line_.received().limit(options_.connection_memory);
 }
 
 ClientConnection::~ClientConnection() = default;
@@ -241,6 +241,8 @@ void ClientConnection::tell_cancelled(const ClientCall& call) {
 void ClientConnection::abandon(ClientCall* call) {
   if (call->replied) return free_slot(call);
   call->held = false;
+  std::string().swap(call->parts);
+  call->headers.clear();
   if (options_.after) {
     const bool late = comm::Clock::now() >= call->deadline;
     tell_end(*call, Status(late ? Code::kDeadlineExceeded : Code::kCancelled, "the caller gave it up"));
@@ -265,7 +267,7 @@ void ClientConnection::settle(ClientCall* call, Status status, bool sent) {
     call->lent_share.revoke();
     call->lent = comm::Buffer();
   }
-  call->parts.clear();
+  std::string().swap(call->parts);  // clear() would keep the memory
   if (comm::Signal* watching = std::exchange(call->watch, nullptr)) watching->give();
   // Report the status that the caller already got, even if the server's reply crossed with it.
   call->status = call->given_up.ok() ? std::move(status) : call->given_up;
@@ -331,7 +333,9 @@ bool ClientConnection::handle_part(ClientCall* call, const Frame& frame) {
 
 bool ClientConnection::handle_headers(ClientCall* call, const Frame& frame) const {
   if (!line_.heads() || std::exchange(call->headed, true)) return false;
-  if (!parse_metadata(frame.metadata, call->headers)) return false;
+  Metadata headers;
+  if (!parse_metadata(frame.metadata, headers)) return false;
+  if (call->held) call->headers = std::move(headers);
   call->headers_place.give();
   return true;
 }
@@ -345,7 +349,7 @@ bool ClientConnection::handle_reply(ClientCall* call, const Frame& frame, const 
     status = Status(static_cast<Code>(frame.status), std::string(frame.message), std::string(frame.details));
     if (frame.has(flag::kRefused)) status = std::move(status).as_refused();
   }
-  if (!trailers.empty()) call->trailers = std::move(trailers);
+  if (!trailers.empty() && call->held) call->trailers = std::move(trailers);
   if (frame.has(flag::kOffered)) return fetch_result(call, frame.offered);
   if (call->held && status.ok()) {
     if (frame.has(flag::kWritten)) {

@@ -41,7 +41,7 @@ void Inbound::close() {
 }
 
 bool Inbound::hold(std::size_t octets) {
-  if (line_->streams().take(octets)) {
+  if (line_->received().take(octets)) {
     held_ += octets;
     return true;
   }
@@ -52,7 +52,7 @@ bool Inbound::hold(std::size_t octets) {
 
 void Inbound::let_go(std::size_t octets) {
   held_ -= octets;
-  line_->streams().give_back(octets);
+  line_->received().give_back(octets);
 }
 
 void Inbound::drop_all() {
@@ -149,7 +149,7 @@ struct Inbound::Landing {
   std::uint64_t number;
   std::uint64_t address;
   std::uint64_t seal;
-  std::size_t size;  // bytes of the connection's memory
+  std::size_t held;  // bytes of the connection's memory
 
   void operator()(comm::Result<comm::Buffer> read) const {
     Line* line = reference->line;
@@ -157,16 +157,16 @@ struct Inbound::Landing {
     if (read && !line->open(*read, seal)) read = comm::Error(comm::Code::kProtocol, comm::During::kRead);
     line->give_back(address);
     // The item was dropped if the call is over.
-    if (number < self->first_) return line->streams().give_back(size);
+    if (number < self->first_) return line->received().give_back(held);
     if (!read) {
-      line->streams().give_back(size);
+      line->received().give_back(held);
       return self->lose();
     }
     Item& item = self->items_[static_cast<std::size_t>(number - self->first_)];
     item.payload = Payload(std::move(*read));
     item.offered = {};
-    item.held += size;
-    self->held_ += size;
+    item.held += held;
+    self->held_ += held;
     if (self->ready()) self->place_.give();
   }
 };
@@ -178,11 +178,9 @@ bool Inbound::start_reading(Item& item, std::uint64_t number) {
   }
   const std::size_t size = item.offered.size();
   if (ahead_ != 0 && ahead_ + size > reach_) return false;
-  const bool room = line_->streams().take(size);
-  auto memory = room ? line_->context().pool().take(size)
-                     : comm::Result<comm::Buffer>(comm::Error(comm::Code::kNoMemory, comm::During::kTake));
-  if (!memory) {
-    if (room) line_->streams().give_back(size);
+  auto memory = line_->context().pool().take(size);
+  const std::size_t held = memory ? memory->capacity() : 0;
+  if (!memory || !line_->received().take(held)) {
     // The application may consume earlier items first. If there are none, other streams have all of the
     // memory.
     if (number == first_) {
@@ -197,7 +195,7 @@ bool Inbound::start_reading(Item& item, std::uint64_t number) {
   const auto from = item.offered;
   comm::then(
       line_->endpoint().read(from, std::move(*memory)),
-      Landing{comm::detail::Ref<Inbound>(this), line_->reference(), number, from.address(), item.seal, size});
+      Landing{comm::detail::Ref<Inbound>(this), line_->reference(), number, from.address(), item.seal, held});
   return true;
 }
 
@@ -242,20 +240,24 @@ bool Inbound::assemble(const Frame& frame, std::uint32_t cost) {
 bool Inbound::keep(const Frame& frame, const comm::Message& message, std::uint32_t cost) {
   if (frame.has(flag::kOffered)) return accept_offer(frame, cost);
   if (frame.has(flag::kMore) || assembling_) return assemble(frame, cost);
-  const std::size_t held = frame.body.size() + kPlaceOctets;
-  if (!hold(held)) return true;
+  const std::size_t size = frame.body.size();
   if (place_.taken() && items_.empty()) {
+    const std::size_t held = size + kPlaceOctets;
+    if (!hold(held)) return true;
     // A reader waits and will consume the item before the next message, so do not copy it.
     const auto offset = static_cast<std::size_t>(frame.body.data() - message.bytes().data());
-    const std::size_t size = frame.body.size();
     items_.push_back({Payload(message.share(), offset, size), cost, held});
     return true;
   }
-  if (auto memory = line_->context().pool().take(frame.body.size())) {
-    std::memcpy(memory->data(), frame.body.data(), frame.body.size());
+  auto memory = line_->context().pool().take(size);
+  // A piece of the pool may be almost twice as large as its contents.
+  const std::size_t held = (memory ? memory->capacity() : size) + kPlaceOctets;
+  if (!hold(held)) return true;
+  if (memory) {
+    if (size != 0) std::memcpy(memory->data(), frame.body.data(), size);
     items_.push_back({Payload(std::move(*memory)), cost, held});
   } else {
-    const std::string_view octets(reinterpret_cast<const char*>(frame.body.data()), frame.body.size());
+    const std::string_view octets(reinterpret_cast<const char*>(frame.body.data()), size);
     items_.push_back({Payload(std::string(octets)), cost, held});
   }
   return true;
@@ -316,7 +318,7 @@ comm::Task<Status> Outbound::wait_for_window(std::uint32_t cost, std::size_t off
   while (!ended_ && blocked(cost, offer)) {
     comm::Signal signal(line_->context(), limit);
     const WaitPlace::Stay stay(place_, signal);
-    SentWaiter waiter(signal);
+    SignalWaiter waiter(signal);
     if (line_->crowded()) line_->await_sent(waiter);
     auto waited = co_await signal;
     if (!waited) co_return status_of(waited.error());
@@ -341,7 +343,7 @@ comm::Task<Status> Outbound::send(comm::detail::Ref<Outbound> self, Item item, c
     co_return Status();
   }
   if (!self->ended_ && self->line_->offered(item.room.size()) &&
-      self->line_->offers().has_room(item.room.size())) {
+      self->line_->offers().has_room_for_item(item.room.size())) {
     Status waited = co_await self->wait_for_window(kItemCost, item.room.size(), limit);
     if (!waited.ok()) co_return waited;
     co_return offer(self, std::move(item.memory));

@@ -16,7 +16,8 @@ Line::Line(comm::Context& context, comm::Endpoint endpoint, std::uint8_t version
       heads_(version >= kSealingVersion),
       offering_(version >= kOfferingVersion),
       reference_(new LineRef(*this)),
-      offers_(context),
+      transfers_(new Transfers),
+      offers_(context, *transfers_),
       turn_end_(
           context, [](void* line) { static_cast<Line*>(line)->turn_ended(); }, this),
       unsent_(new Unsent) {}
@@ -82,10 +83,16 @@ void Line::send(comm::Buffer message) {
   if (message) send_plain(std::move(message));
 }
 
+Line::Sent Line::sending(const comm::Buffer& memory) {
+  ++unsent_->count;
+  transfers_->add(memory.capacity());
+  return {unsent_, transfers_, memory.capacity()};
+}
+
 void Line::send_plain(comm::Buffer message) {
   if (endpoint_.try_send(message.bytes()) || !endpoint_.open()) return;
-  ++unsent_->count;
-  comm::then(endpoint_.send(std::move(message)), Sent{unsent_});
+  Sent sent = sending(message);
+  comm::then(endpoint_.send(std::move(message)), std::move(sent));
 }
 
 void Line::send(std::span<const std::byte> message) {
@@ -162,9 +169,9 @@ void Line::post(const Frame& head) {
 
 void Line::post(comm::Buffer octets, const Region& into) {
   if (!endpoint_.open()) return;
-  ++unsent_->count;
+  Sent sent = sending(octets);
   const comm::RemoteSpan<std::byte> target(into.address, into.key, into.length);
-  comm::then(endpoint_.write(std::move(octets), target), Sent{unsent_});
+  comm::then(endpoint_.write(std::move(octets), target), std::move(sent));
 }
 
 bool Line::deliver(Inbound* stream, const Frame& frame, const comm::Message& message) {
@@ -185,7 +192,7 @@ comm::Task<bool> Line::until_sent() {
   while (crowded()) {
     if (!endpoint_.open()) co_return false;
     comm::Signal signal(*context_);
-    SentWaiter waiter(signal);
+    SignalWaiter waiter(signal);
     await_sent(waiter);
     auto waited = co_await signal;
     if (!waited) co_return false;

@@ -14,6 +14,7 @@
 #include <span>
 #include <utility>
 
+#include "lib/rpc/connection_memory.h"
 #include "lib/rpc/frame.h"
 #include "lib/rpc/offers.h"
 #include "lib/rpc/sealing.h"
@@ -29,35 +30,6 @@ namespace detail {
 // The smallest initial window of a stream. The largest item of one frame fits into half of it, so that a
 // reader that has consumed everything can always grant more.
 inline constexpr std::uint32_t kLeastWindow = 16384;
-
-// The memory of a connection's unread stream items. The limit covers the connection's other memory as well.
-class StreamMemory {
- public:
-  // `others`: a pool that counts against the same limit; it outlives this object. Null if there is none.
-  void limit(std::size_t octets, const comm::Pool* others = nullptr) {
-    limit_ = octets;
-    others_ = others;
-  }
-  [[nodiscard]] bool take(std::size_t octets) {
-    const std::size_t used = held_ + (others_ != nullptr ? others_->in_use() : 0);
-    if (used > limit_ || octets > limit_ - used) return false;
-    held_ += octets;
-    return true;
-  }
-  void give_back(std::size_t octets) { held_ -= octets; }
-  [[nodiscard]] std::size_t held() const { return held_; }
-
- private:
-  std::size_t limit_ = ~std::size_t{0};
-  const comm::Pool* others_ = nullptr;
-  std::size_t held_ = 0;
-};
-
-// Waits until frames were sent; its signal is then given.
-struct SentWaiter : comm::detail::Link {
-  explicit SentWaiter(comm::Signal& given) : signal(&given) {}
-  comm::Signal* signal;
-};
 
 // Leads to a line from operations that may outlive it.
 struct LineRef final : comm::detail::Counted {
@@ -109,8 +81,11 @@ class Line {
   [[nodiscard]] bool offered(std::size_t size) const { return offering_ && size >= Offers::kLeast; }
   [[nodiscard]] const comm::detail::Ref<LineRef>& reference() const { return reference_; }
   Offers& offers() { return offers_; }
-  StreamMemory& streams() { return streams_; }
-  [[nodiscard]] const StreamMemory& streams() const { return streams_; }
+  // Memory that holds what was received.
+  ReceivedMemory& received() { return received_; }
+  [[nodiscard]] const ReceivedMemory& received() const { return received_; }
+  // Memory that holds what was sent.
+  Transfers& transfers() { return *transfers_; }
   // Records whether the peer's message, about to be handled, has several frames.
   void heard(bool several) { eager_ = !several; }
 
@@ -145,7 +120,7 @@ class Line {
 
   [[nodiscard]] bool crowded() const { return unsent_->count > kMostUnsent; }
   // Gives the waiter's signal when enough frames were sent, or were lost with the connection.
-  void await_sent(SentWaiter& waiter) { unsent_->waiting.push_back(&waiter); }
+  void await_sent(SignalWaiter& waiter) { unsent_->waiting.push_back(&waiter); }
   // Waits until the line is not crowded. Returns false if the connection is over.
   comm::Task<bool> until_sent();
 
@@ -155,14 +130,17 @@ class Line {
   static constexpr std::size_t kMostPacked = 16;
   struct Unsent final : comm::detail::Counted {
     std::size_t count = 0;
-    comm::detail::List<SentWaiter> waiting;
+    comm::detail::List<SignalWaiter> waiting;
   };
   // Completion of a message.
   struct Sent {
     comm::detail::Ref<Unsent> unsent;
+    comm::detail::Ref<Transfers> transfers;
+    std::size_t octets;
     void operator()(const comm::Result<comm::Buffer>&) const {
+      transfers->remove(octets);
       if (--unsent->count > kMostUnsent / 2) return;
-      while (SentWaiter* waiter = unsent->waiting.pop_front()) waiter->signal->give();
+      while (SignalWaiter* waiter = unsent->waiting.pop_front()) waiter->signal->give();
     }
   };
 
@@ -175,6 +153,8 @@ class Line {
   void send(comm::Buffer message);
   void send(std::span<const std::byte> message);
   void send_plain(comm::Buffer message);
+  // Counts memory that leaves this end until it was sent.
+  Sent sending(const comm::Buffer& memory);
   // A message in its sealed form. Empty on exhaustion; the connection is aborted.
   comm::Buffer sealed(std::span<const std::byte> message);
 
@@ -191,8 +171,9 @@ class Line {
   bool heads_;
   bool offering_;
   comm::detail::Ref<LineRef> reference_;
+  comm::detail::Ref<Transfers> transfers_;
   Offers offers_;
-  StreamMemory streams_;
+  ReceivedMemory received_;
   bool eager_ = true;       // the peer's last message was a single frame
   bool posted_ = false;     // in this turn
   comm::Buffer pending_;    // sent at the end of the turn: a pack, unless it holds only one frame

@@ -62,7 +62,8 @@ comm::Result<Region> Offers::lend(comm::Buffer memory, const comm::detail::Ref<O
   auto opened = open(std::move(memory));
   if (!opened) return opened.error();
   const Region region = opened->region();
-  octets_ += region.length;
+  octets_ += opened->capacity();
+  transfers_->add(opened->capacity());
   lent_.insert_or_assign(region.address, Lent{std::move(*opened), stream});
   return region;
 }
@@ -72,7 +73,8 @@ bool Offers::taken(std::uint64_t address) {
   if (found == lent_.end()) return false;
   const Lent lent = std::move(found->second);
   lent_.erase(found);
-  octets_ -= lent.offer.region().length;
+  octets_ -= lent.offer.capacity();
+  transfers_->remove(lent.offer.capacity());
   if (lent.stream) lent.stream->returned(lent.offer.region().length);
   return true;
 }

@@ -12,12 +12,14 @@
 // frames.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
+#include "lib/rpc/connection_memory.h"
 #include "lib/rpc/frame.h"
 #include "lib/rpc/sealing.h"
 #include "rrdma/comm/comm.h"
@@ -44,6 +46,8 @@ class Offer {
   }
   explicit operator bool() const { return static_cast<bool>(memory_); }
   [[nodiscard]] const Region& region() const { return region_; }
+  // The bytes of memory that it takes.
+  [[nodiscard]] std::size_t capacity() const { return memory_.capacity(); }
   void revoke() {
     share_.revoke();
     memory_ = comm::Buffer();
@@ -62,7 +66,8 @@ class Offers {
   // Larger pieces than this are opened one by one: they lie in huge pages, which no device maps for a peer.
   static constexpr std::size_t kLargestShared = 256 << 10;
 
-  explicit Offers(comm::Context& context) : context_(&context) {}
+  // `transfers`: counts what is lent; outlives this object.
+  Offers(comm::Context& context, Transfers& transfers) : context_(&context), transfers_(&transfers) {}
 
   // Encrypts everything offered from now on.
   void encrypt(const Key& key) { key_.emplace(key); }
@@ -78,8 +83,13 @@ class Offers {
   comm::Result<Region> lend(comm::Buffer memory, const comm::detail::Ref<Outbound>& stream = {});
   // The peer has taken the memory that begins here. Returns false if none is lent.
   bool taken(std::uint64_t address);
+  // Whether to offer a result of this size, instead of sending it in frames.
   [[nodiscard]] bool has_room(std::size_t size) const {
-    return lent_.empty() || octets_ + size <= kLentLimit;
+    return lent_.empty() || octets_ + size <= std::min(kLentLimit, transfers_->limit());
+  }
+  // The same for a stream's item. Its reader may be slow, so items leave half of the memory to results.
+  [[nodiscard]] bool has_room_for_item(std::size_t size) const {
+    return lent_.empty() || octets_ + size <= std::min(kLentLimit, transfers_->limit() / 2);
   }
   // Whether nothing is lent.
   [[nodiscard]] bool empty() const { return lent_.empty(); }
@@ -96,6 +106,7 @@ class Offers {
     comm::detail::Ref<Outbound> stream;
   };
   comm::Context* context_;
+  Transfers* transfers_;
   std::optional<comm::Pool> arena_;
   std::unordered_map<std::uint64_t, Lent> lent_;  // by address
   std::size_t octets_ = 0;                        // in lent_

@@ -22,7 +22,8 @@ ServerConnection::ServerConnection(ServerState& server, comm::Endpoint endpoint,
       unproven_(&unproven),
       line_(server.context(), std::move(endpoint), version),
       memory_(server.context().pool().quota(server.options().connection_memory)) {
-  line_.streams().limit(server.options().connection_memory, &memory_);
+  line_.received().limit(server.options().connection_memory, &memory_);
+  line_.transfers().limit(server.options().connection_memory);
   server.moved_in(this);
 }
 
@@ -165,6 +166,15 @@ Status ServerConnection::admit(const Frame& frame, Served*& served) {
   return {};
 }
 
+namespace {
+// The memory of received metadata, which may be many times as large as its encoded form.
+std::size_t memory_of(const Metadata& metadata) {
+  std::size_t octets = 2 * metadata.size() * sizeof(Metadata::Pair);  // a vector grows by doubling
+  for (const auto& [name, value] : metadata) octets += name.size() + value.size();
+  return octets;
+}
+}  // namespace
+
 bool ServerConnection::handle_call(const Frame& frame, const comm::Message& message) {
   const std::uint32_t slot = slot_of(frame.call);
   // The call id is in use or beyond the agreed limit.
@@ -175,11 +185,17 @@ bool ServerConnection::handle_call(const Frame& frame, const comm::Message& mess
   if (!frame.metadata.empty() && !parse_metadata(frame.metadata, metadata)) return false;
   Served* served = nullptr;
   Status status = admit(frame, served);
+  const std::size_t held = memory_of(metadata);
+  if (status.ok() && !line_.received().take(held))
+    status = Status(Code::kResourceExhausted, "the connection has no memory for the metadata");
   if (!status.ok()) {
     refuse(frame.call, std::move(status));
     return true;
   }
-  begin(frame, message, *served, std::move(metadata));
+  ServerCall* call = begin(frame, message, *served);
+  if (held != 0) call->metadata_ = std::move(metadata);
+  call->metadata_held_ = held;
+  start(call);
   return true;
 }
 
@@ -193,8 +209,7 @@ void ServerConnection::refuse(std::uint32_t call, Status status) {
   line_.post(frame);
 }
 
-void ServerConnection::begin(const Frame& frame, const comm::Message& message, Served& served,
-                             Metadata metadata) {
+ServerCall* ServerConnection::begin(const Frame& frame, const comm::Message& message, Served& served) {
   if (free_ == nullptr) {
     calls_.push_back(std::make_unique<ServerCall>(server_->context(), *this));
     free_ = calls_.back().get();
@@ -204,7 +219,6 @@ void ServerConnection::begin(const Frame& frame, const comm::Message& message, S
   call->method_ = &served.handler.method;
   call->served_ = &served;
   call->begun_ = arrived_;
-  if (!metadata.empty()) call->metadata_ = std::move(metadata);
   if (frame.timeout != 0) {
     const std::chrono::nanoseconds patience(
         std::min<std::uint64_t>(frame.timeout, std::numeric_limits<std::int64_t>::max()));
@@ -233,8 +247,12 @@ void ServerConnection::begin(const Frame& frame, const comm::Message& message, S
   ++served.running;
   server_->call_began();
   ++server_->counts().calls;
+  return call;
+}
+
+void ServerConnection::start(ServerCall* call) {
   // A method that returns its result directly needs no coroutine.
-  if (served.handler.run_now != nullptr && call->offered_.empty()) {
+  if (call->served_->handler.run_now != nullptr && call->offered_.empty() && !line_.transfers().full()) {
     serve_now(call);
   } else {
     handlers_.spawn(serve(call));
@@ -242,7 +260,19 @@ void ServerConnection::begin(const Frame& frame, const comm::Message& message, S
 }
 
 bool ServerConnection::has_room() const {
-  return memory_.in_use() + line_.streams().held() <= server_->options().connection_memory;
+  return memory_.in_use() + line_.received().held() <= server_->options().connection_memory;
+}
+
+comm::Task<void> ServerConnection::until_taken(ServerCall* call) {
+  Transfers& transfers = line_.transfers();
+  while (transfers.full()) {
+    comm::Signal signal(server_->context(), comm::Limit(call->stop()));
+    SignalWaiter waiter(signal);
+    transfers.await_room(waiter);
+    auto waited = co_await signal;
+    if (!waited) break;
+  }
+  transfers.pass_on();
 }
 
 comm::Task<Status> ServerConnection::fetch(ServerCall* call) {
@@ -323,7 +353,8 @@ void ServerConnection::serve_now(ServerCall* call) {
 
 comm::Task<void> ServerConnection::serve(ServerCall* call) {
   Status status;
-  if (!call->offered_.empty()) status = co_await fetch(call);
+  if (line_.transfers().full()) co_await until_taken(call);
+  if (!call->offered_.empty() && !call->cancelled_) status = co_await fetch(call);
   if (status.ok() && !call->replied_) {
     try {
       status = permit(call);
@@ -353,7 +384,10 @@ void ServerConnection::finish(ServerCall* call) {
   call->alarm_.cancel();
   call->close_streams();
   call->argument_.release();
-  call->metadata_.clear();
+  if (const std::size_t held = std::exchange(call->metadata_held_, 0)) {
+    call->metadata_ = Metadata();  // clear() would keep its memory
+    line_.received().give_back(held);
+  }
   call->headers_.clear();
   call->trailers_.clear();
   call->stop_.reset();

@@ -113,7 +113,8 @@ class ServerConnection final : public comm::detail::Link {
   bool handle_call(const Frame& frame, const comm::Message& message);
   // Returns an error if the call must not start.
   Status admit(const Frame& frame, Served*& served);
-  void begin(const Frame& frame, const comm::Message& message, Served& served, Metadata metadata);
+  ServerCall* begin(const Frame& frame, const comm::Message& message, Served& served);
+  void start(ServerCall* call);
   void refuse(std::uint32_t call, Status status);
   comm::Task<void> serve(ServerCall* call);
   // Runs a handler that does not suspend, with an argument that has arrived completely.
@@ -122,6 +123,8 @@ class ServerConnection final : public comm::detail::Link {
   Status permit(ServerCall* call) const;
   // Ends the call with the status of its handler.
   void conclude(ServerCall* call, Status status);
+  // Waits while the client leaves too many results untaken, or until the call is cancelled.
+  comm::Task<void> until_taken(ServerCall* call);
   // Reads a large argument from the caller's memory. Waits while the connection has no memory for it.
   comm::Task<Status> fetch(ServerCall* call);
   // Whether the connection is within its memory.

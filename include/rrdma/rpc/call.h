@@ -137,6 +137,7 @@ class RRDMA_RPC_API ServerCall final : public Call {
   comm::detail::Ref<Inbound> inbound_;  // null for calls without this stream
   comm::detail::Ref<Outbound> outbound_;
   ServerCall* next_free_ = nullptr;
+  std::size_t metadata_held_ = 0;  // bytes of the connection's memory, for metadata_
 };
 
 }  // namespace detail

@@ -91,7 +91,7 @@ class Payload {
   void release() {
     message_ = comm::Message();
     buffer_ = comm::Buffer();
-    own_.clear();
+    std::string().swap(own_);  // clear() would keep the memory
   }
 
  private:

@@ -32,7 +32,8 @@ struct ServerOptions {
   std::size_t max_argument = 64 << 20;  // bytes of the largest argument or stream item
   std::uint16_t max_calls = 1024;       // concurrent calls of one connection
   std::uint32_t window = 64 << 10;      // bytes of a client's stream in flight; at least 16 KiB
-  // Bytes of large arguments and unread stream items that one connection may hold.
+  // Bytes of large arguments, unread stream items and metadata that one connection may hold. As many bytes of
+  // results and items may wait until the client takes them; its next calls wait meanwhile.
   std::size_t connection_memory = 256 << 20;
   std::chrono::milliseconds keep_alive{2000};  // interval after which a silent client is probed
   // A secret that clients must know; empty admits every client.

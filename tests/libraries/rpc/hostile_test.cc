@@ -1,10 +1,14 @@
 // Peers that violate the protocol: their connection ends, and others are not affected. The peer is a bare
 // endpoint that sends forged frames.
+#include <malloc.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <vector>
 
 #include "lib/rpc/frame.h"
@@ -254,6 +258,112 @@ TEST_F(HostileToLittle, ManyStreamsThatNobodyReads) {
   EXPECT_EQ(run(other.call<&Desk::add>({1, 2}, kPatience)).value(), 3U);
 }
 
+// The memory of the pool that is in use at most while a client sends.
+class Peak {
+ public:
+  explicit Peak(Context& context) : context_(&context), before_(context.pool().in_use()) {}
+  void look() { most_ = std::max(most_, context_->pool().in_use()); }
+  [[nodiscard]] std::size_t octets() const { return most_ - std::min(most_, before_); }
+
+ private:
+  Context* context_;
+  std::size_t before_;
+  std::size_t most_ = 0;
+};
+
+// Pieces of the pool are powers of two, so that an item of 2,100 bytes takes 4,096.
+TEST_F(HostileToLittle, ItemsCountWithTheirRounding) {
+  wire::Frame item;
+  item.kind = wire::Kind::kItem;
+  Endpoint end = intrude();
+  Peak peak(context_);
+  for (std::uint32_t call = 1; call <= 40; ++call) {
+    send(end, octets_of(call_of(MethodOf<&Desk::nothing_read>::method(), call)));
+    item.call = call;
+    for (int i = 0; i < 25; ++i) {
+      send(end, octets_of(item, 2100));
+      peak.look();
+    }
+  }
+  EXPECT_GT(peak.octets(), std::size_t{1} << 19) << "items are held at all";
+  EXPECT_LT(peak.octets(), (std::size_t{1} << 20) + (std::size_t{1} << 17));
+  EXPECT_TRUE(end.open()) << "the connection is not to blame";
+}
+
+// A client that takes nothing that the server sends: its next calls wait.
+TEST_F(HostileToLittle, ResultsThatNobodyTakes) {
+  constexpr std::uint32_t kCalls = 40;
+  constexpr std::uint32_t kItems = 75000;  // of 4 bytes
+  Endpoint end = intrude(64, wire::kOfferingVersion);
+  Peak peak(context_);
+  for (std::uint32_t call = 1; call <= kCalls; ++call) {
+    auto octets = octets_of(call_of(MethodOf<&Desk::make>::method(), call), sizeof(kItems));
+    std::memcpy(octets.data() + octets.size() - sizeof(kItems), &kItems, sizeof(kItems));
+    send(end, octets);
+  }
+  std::vector<std::uint64_t> offered;
+  unsigned replies = 0;
+  const auto hear = [&] {
+    while (const auto message = end.try_receive()) {
+      const auto outer = wire::parse_frame(message.bytes());
+      ASSERT_TRUE(outer);
+      auto rest = outer->kind == wire::Kind::kPack ? outer->body : std::span<const std::byte>();
+      for (auto frame = outer; frame; frame = wire::parse_frame(wire::next_packed(rest))) {
+        if (frame->kind == wire::Kind::kReply) {
+          ++replies;
+          EXPECT_EQ(frame->status, 0) << frame->message;
+          if (frame->has(wire::flag::kOffered)) offered.push_back(frame->offered.address);
+        }
+        if (rest.empty()) break;
+      }
+    }
+  };
+  context_.run_until([&] { return peak.look(), false; }, Clock::now() + 300ms);
+  EXPECT_GT(peak.octets(), std::size_t{1} << 19);
+  EXPECT_LT(peak.octets(), std::size_t{7} << 18) << "results that nobody takes do not count";
+  Channel other = connect();
+  EXPECT_EQ(run(other.call<&Desk::add>({1, 2}, kPatience)).value(), 3U);
+  // Taking them lets the others begin.
+  while (replies < kCalls) {
+    wire::Frame taken;
+    taken.kind = wire::Kind::kTaken;
+    for (const std::uint64_t address : std::exchange(offered, {})) {
+      taken.address = address;
+      send(end, octets_of(taken));
+    }
+    const unsigned before = replies;
+    ASSERT_TRUE(context_.run_until([&] { return hear(), replies != before; }, Clock::now() + kPatience))
+        << replies;
+  }
+}
+
+// A client that takes its results gets all of them, however little the server may hold for it.
+TEST_F(HostileToLittle, ManyLargeResults) {
+  Channel channel = connect();
+  std::vector<Task<Result<Bulk<std::uint32_t>>>> calls;
+  for (int i = 0; i < 40; ++i) calls.push_back(channel.call<&Desk::make>(75000, kPatience));
+  for (const auto& one : run(when_all(std::move(calls)))) EXPECT_TRUE(one.ok()) << one.status().what();
+}
+
+// Names and values of one byte take a string each.
+TEST_F(HostileToLittle, MetadataCounts) {
+  Metadata many;
+  for (int i = 0; i < 300; ++i) many.add("n", "");
+  std::vector<std::byte> encoded(wire::emitted_size(many));
+  wire::emit_metadata(many, encoded.data());
+  Endpoint end = intrude();
+  for (std::uint32_t call = 1; call <= 200; ++call) {
+    wire::Frame frame = call_of(MethodOf<&Desk::nap>::method(), call);
+    frame.metadata = encoded;
+    const std::uint32_t ms = 60'000;
+    auto octets = octets_of(frame, sizeof(ms));
+    std::memcpy(octets.data() + octets.size() - sizeof(ms), &ms, sizeof(ms));
+    send(end, octets);
+  }
+  EXPECT_LT(server_.calls(), 60U);
+  EXPECT_GT(server_.calls(), 10U);
+}
+
 // The server stops receiving from a client that takes no replies, so its memory for that client is bounded.
 TEST_F(Hostile, CreditsThatAreNeverGiven) {
   Endpoint end = intrude(8);
@@ -273,6 +383,37 @@ TEST_F(Hostile, CreditsThatAreNeverGiven) {
   EXPECT_GT(sent, 100U);
   EXPECT_LT(context_.pool().in_use() - before, std::size_t{1} << 20);
   EXPECT_EQ(run(other.call<&Desk::add>({1, 2}, kPatience)).value(), 3U);
+}
+
+// A server that answers a call that was given up with parts, and never ends its answer.
+TEST_F(Hostile, PartsOfACallThatWasGivenUp) {
+  auto listener = context_.listen(address_of(context_) + ":0").value_or_throw();
+  wire::ServerHello hello;
+  hello.max_calls = 4;
+  hello.max_argument = 4096;
+  const auto octets = wire::emit(hello);
+  Profile profile;
+  profile.hello = octets;
+  auto [connected, end] = run(when_all(rrdma::rpc::connect(context_, listener.address(), {}, kPatience),
+                                       listener.accept(profile, kPatience)));
+  Channel channel = std::move(connected).value_or_throw();
+  Endpoint server = std::move(end).value_or_throw();
+  std::optional<Task<Result<std::string>>> calling;
+  calling.emplace(channel.call<&Desk::echo>("x", kPatience));
+  calling->start(std::noop_coroutine());
+  wire::Frame part;
+  part.kind = wire::Kind::kPart;
+  part.call = 0x10000;
+  for (int i = 0; i < 10000; ++i) send(server, octets_of(part, 4000));
+  context_.run_until([] { return false; }, Clock::now() + 20ms);
+  const std::size_t before = resident_octets();
+  calling.reset();
+  context_.run_until([] { return false; }, Clock::now() + 20ms);
+#if !defined(__SANITIZE_ADDRESS__)  // keeps freed memory for a while
+  ::malloc_trim(0);
+  EXPECT_LT(resident_octets(), before - (std::size_t{32} << 20)) << "nobody waits for the result any more";
+#endif
+  EXPECT_EQ(channel.calls(), 1U) << "its slot stays until the server has answered";
 }
 
 // A server that violates the protocol: the client's calls and the client itself end.
