@@ -20,8 +20,10 @@ async function walk(page, tab, most) {
   await page.keyboard.press(" ");
   await wait(200);
   await page.keyboard.press(" ");
-  const steps = [await card()];
-  for (let i = 1; i < most; ++i) { await page.keyboard.press("ArrowDown"); await wait(120); steps.push(await card()); }
+  // The card asks the server for the bytes of its packet.
+  const settled = async () => { await page.waitForNetworkIdle({ idleTime: 120 }); return card(); };
+  const steps = [await settled()];
+  for (let i = 1; i < most; ++i) { await page.keyboard.press("ArrowDown"); steps.push(await settled()); }
   return steps;
 }
 
