@@ -48,6 +48,35 @@ class Portable(unittest.TestCase):
         self.assertIn("user.so needs librrdma-other.so.9", output)
         self.assertIn("user.so searches /opt/someone/lib", output)
 
+    def test_a_versioned_symbol_of_rdma_core(self):
+        """Releases of rdma-core differ in the versions of their symbols."""
+        self.build("verbs.so", "extern int ibv_fork_init(); int g() { return ibv_fork_init(); }", "-libverbs")
+        status, output = self.check()
+        self.assertEqual(status, 1)
+        self.assertIn("needs ibv_fork_init of a version of rdma-core", output)
+
+    def test_package(self):
+        """The Debian package has every file, links in the path, and the same bytes whenever it is made."""
+        tree = self.folder / "tree"
+        for name in ("bin/rrdma", "lib/librrdma.so.1", "share/man/man1/rrdma.1", "share/bash-completion/completions/rrdma", "share/fish/rrdma.fish", "share/zsh/_rrdma", "share/rrdma/install.sh", "LICENSE", "CHANGELOG.md"):
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).write_text(name)
+        packed = []
+        for age in (0, 5000):
+            for path in tree.rglob("*"):
+                os.utime(path, (1_690_000_000 + age,) * 2)
+            file = self.folder / f"{age}.deb"
+            subprocess.run([SCRIPTS / "make-release-deb", tree, "1.2.3", "amd64", file], check=True, env={**os.environ, "SOURCE_DATE_EPOCH": "1700000000"})
+            packed.append(file.read_bytes())
+        self.assertEqual(*packed, "equal inputs give equal bytes")
+        subprocess.run(["dpkg-deb", "-x", file, self.folder / "root"], check=True)
+        for name, link in (("bin/rrdma", "usr/bin/rrdma"), ("share/man/man1/rrdma.1", "usr/share/man/man1/rrdma.1"), ("lib/librrdma.so.1", "usr/lib/rrdma/lib/librrdma.so.1")):
+            self.assertEqual((self.folder / "root" / link).read_text(), name)
+        self.assertFalse((self.folder / "root/usr/lib/rrdma/share/rrdma/install.sh").exists())
+        fields = subprocess.run(["dpkg-deb", "-f", file, "Version", "Depends"], capture_output=True, text=True, check=True).stdout
+        self.assertIn("1.2.3~portable", fields)
+        self.assertIn("libc6 (>= 2.31), libibverbs1", fields)
+
     def test_nothing_to_check_is_a_failure(self):
         self.assertEqual(self.check()[0], 1)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The portable release of `make dist` in bare Debian roots, from the archive alone: as a random user without capabilities,
 with a read-only root and a filter like Docker's (root.py). tarball_test.py SUITE runs the demo's programs, rping, UCX and
-Open MPI there; "SUITE_pods" runs them between two rootless pods, and between two containers of one pod. Exits with 77 if there is
+Open MPI there, and installs the package; "SUITE_pods" runs them between two rootless pods, and between two containers of one pod. Exits with 77 if there is
 no archive (dist/, or the folder RRDMA_DIST) or no root can be made. RRDMA_ROOTS is a folder with ready roots, SUITE.tar."""
 
 import os
@@ -27,9 +27,13 @@ MPI_TEST = "rrdma run -- python3 -m mpi4py.bench ringtest -n 65536 -l 20"
 SERVER_SECONDS = 3  # until a server listens
 
 
-def archive():
-    found = sorted(pathlib.Path(os.environ.get("RRDMA_DIST", SOURCE / "dist")).glob(f"rrdma-*-linux-{ARCH}.tar.xz"))
+def newest(pattern):
+    found = sorted(pathlib.Path(os.environ.get("RRDMA_DIST", SOURCE / "dist")).glob(pattern))
     return found[-1] if found else None
+
+
+def archive():
+    return newest(f"rrdma-*-linux-{ARCH}.tar.xz")
 
 
 def both(server, client):
@@ -100,6 +104,17 @@ class OneRoot(Tarball):
         """A container activates RRDMA by one variable."""
         self.ok("ibv_devinfo", "rrdma0", LD_PRELOAD="/opt/rrdma/lib/librrdma.so.1")
         self.ok("! ibv_devinfo 2>&1 | grep rrdma0", LD_PRELOAD="/opt/rrdma/lib/librrdma.so.1", RRDMA_EXCEPT="sshd:ibv_*")
+
+    def test_package(self):
+        """The package of the release: it installs beside what the root has, works without the archive, and leaves nothing."""
+        package = newest(f"rrdma_*_{ARCH}.deb")
+        shutil.copy(package, self.root.path / "opt/rrdma.deb")
+        dpkg = ["chroot", self.root.path, "dpkg"]
+        subprocess.run([*dpkg, "--install", "/opt/rrdma.deb"], check=True, capture_output=True)
+        self.ok("readlink -f /usr/bin/rrdma && rrdma run -- ibv_devinfo && rrdma doctor", "/usr/lib/rrdma/bin/rrdma", "rrdma0", "PORT_ACTIVE", PATH="/usr/bin:/bin")
+        self.ok("dpkg --verify rrdma && test -e /usr/share/man/man1/rrdma.1 && test -e /usr/share/doc/rrdma/copyright", PATH="/usr/bin:/bin")
+        subprocess.run([*dpkg, "--purge", "rrdma"], check=True, capture_output=True)
+        self.ok("! ls /usr/lib/rrdma /usr/bin/rrdma 2>/dev/null", PATH="/usr/bin:/bin")
 
 
 class Pods(Tarball):
