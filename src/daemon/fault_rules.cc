@@ -32,6 +32,8 @@ bool has_process(const std::vector<Client*>& programs, std::uint32_t pid) {
 
 }  // namespace
 
+FaultRules::FaultRules(Server& server) : server_(server), shares_(kRulesOfAllMax, ::geteuid()) {}
+
 Subsystem::Verdict FaultRules::handle_message(Client& client, control::Received& message) {
   if (message.type() == control::MessageType::kSetFault) {
     const auto wanted = message.as<control::SetFault>();
@@ -69,46 +71,55 @@ bool FaultRules::may_strike(const Kept& kept, const Client& program) {
          (kept.is_roots || control::is_one_user(kept.owner, program.identity));
 }
 
-std::size_t FaultRules::count_of(const Client& client) const {
-  return static_cast<std::size_t>(std::count_if(
-      rules_.begin(), rules_.end(), [&](const Kept& kept) { return kept.owner.uid == client.acting.uid; }));
+std::vector<FaultRules::Kept> FaultRules::remove(const std::function<bool(const Kept&)>& ends) {
+  std::vector<Kept> removed;
+  std::erase_if(rules_, [&](const Kept& kept) {
+    if (!ends(kept)) return false;
+    shares_.give_back(kept.account);
+    removed.push_back(kept);
+    return true;
+  });
+  return removed;
 }
 
 void FaultRules::set(Client& client, const control::Received& request, const control::SetFault& wanted) {
   auto rule = faults::parse_rule(wanted.rule);
   if (!rule) return client.fail(request, EINVAL, rule.error());
-  const std::size_t own = count_of(client);
+  const std::size_t own = shares_.of(client.account);
   const std::size_t own_max = server_.settings().is_system ? kRulesOfUserMax : control::kRulesMax;
-  if (own >= own_max || rules_.size() >= kRulesOfAllMax)
-    return client.fail(request, ENOSPC,
-                       "there are " + std::to_string(own) + " faults already; clear some of them first.");
   // All users share the connection manager of a system daemon.
   if (rule->is_for_daemon() && server_.settings().is_system && !acts_as_root(client))
     return client.fail(request, EPERM,
                        "the connection manager of this daemon serves all users: only root may disturb it.");
+  if (own >= own_max || !shares_.take(client.account))
+    return client.fail(request, ENOSPC,
+                       "there are " + std::to_string(own) + " faults already; clear some of them first.");
   rule->number = ++last_number_;
   const Instant from = EventLoop::now() + rule->after;
   const Instant until = rule->lasts.ns == 0 ? kNever : from + rule->lasts;
   rules_.push_back({.rule = std::move(*rule),
                     .owner = client.acting,
+                    .account = client.account,
                     .is_roots = acts_as_root(client),
                     .from = from,
                     .until = until,
                     .set_ns = wall_clock_ns()});
-  log_line("fault " + std::to_string(last_number_) + " was set: " + wanted.rule);
-  const std::uint32_t programs = order_all();
+  // Other users must not fill the administrator's log.
+  if (!server_.settings().is_system || rules_.back().is_roots)
+    log_line("fault " + std::to_string(last_number_) + " was set: " + wanted.rule);
+  const std::uint32_t programs = order_concerned({rules_.back()});
   (void)client.reply(request, control::FaultWasSet{.number = last_number_, .programs = programs});
 }
 
 void FaultRules::clear(Client& client, const control::Received& request, std::uint32_t number) {
-  const std::size_t gone = std::erase_if(rules_, [&](const Kept& kept) {
+  const std::vector<Kept> gone = remove([&](const Kept& kept) {
     return may_see(client, kept.owner) && (number == 0 || kept.rule.number == number);
   });
-  if (gone == 0 && number != 0)
+  if (gone.empty() && number != 0)
     return client.fail(
         request, ENOENT,
         "there is no fault " + std::to_string(number) + "; `rrdma fault list` shows those that are set.");
-  (void)order_all();
+  (void)order_concerned(gone);
   (void)client.reply(request, control::Done{});
 }
 
@@ -126,10 +137,12 @@ bool FaultRules::order(Client& program) {
   return program.notify(order) && concerned;
 }
 
-std::uint32_t FaultRules::order_all() {
+std::uint32_t FaultRules::order_concerned(const std::vector<Kept>& changed) {
   std::uint32_t programs = 0;
   server_.for_each_client([&](Client& program) {
-    if (program.hello.role == control::Role::kProgram && order(program)) ++programs;
+    const bool is_concerned = std::any_of(changed.begin(), changed.end(),
+                                          [&](const Kept& kept) { return may_strike(kept, program); });
+    if (is_concerned && order(program)) ++programs;
   });
   return programs;
 }
@@ -138,7 +151,7 @@ void FaultRules::handle_client_gone(Client& client) {
   const auto pid = static_cast<std::uint32_t>(client.identity.pid);
   // 0 is a process that this daemon cannot see; in a rule it means all processes.
   if (client.hello.role != control::Role::kProgram || pid == 0) return;
-  std::erase_if(rules_, [&](const Kept& kept) { return kept.rule.pid == pid && may_strike(kept, client); });
+  (void)remove([&](const Kept& kept) { return kept.rule.pid == pid && may_strike(kept, client); });
 }
 
 bool FaultRules::counts(Kept& kept) {

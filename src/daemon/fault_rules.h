@@ -1,9 +1,11 @@
 // FaultRules: the fault rules that tools have set (control/fault_messages.h), for current and future programs
 // of their own user. The daemon passes them on, and injects those for the connection manager itself. Rules
-// live as long as the daemon; a rule for a process ends with that process.
+// live as long as the daemon; a rule for a process ends with that process. Each user of a system daemon has a
+// share of the rules, and changes of its rules are sent only to its programs.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "control/fault_messages.h"
 #include "daemon/client.h"
 #include "daemon/server.h"
+#include "daemon/shares.h"
 #include "daemon/subsystem.h"
 #include "faults/rule.h"
 #include "wire/cm_mad.h"
@@ -21,7 +24,7 @@ class FaultRules final : public Subsystem {
  public:
   // REQUIRES: the server outlives this. Added before the subsystem that gives out slots, so that a program
   // learns of its faults before it can do anything.
-  explicit FaultRules(Server& server) : server_(server) {}
+  explicit FaultRules(Server& server);
 
   Verdict handle_message(Client& client, control::Received& message) override;
   void handle_client_gone(Client& client) override;
@@ -43,7 +46,8 @@ class FaultRules final : public Subsystem {
   struct Kept {
     faults::Rule rule;
     control::PeerIdentity owner;
-    bool is_roots;  // for all users
+    uid_t account = 0;  // charged for it
+    bool is_roots;      // for all users
     Instant from;
     Instant until;
     std::uint64_t seen = 0;
@@ -54,16 +58,20 @@ class FaultRules final : public Subsystem {
   void list(Client& client, const control::Received& request);
   void clear(Client& client, const control::Received& request, std::uint32_t number);
   [[nodiscard]] static bool may_strike(const Kept& kept, const Client& program);
-  [[nodiscard]] std::size_t count_of(const Client& client) const;
+  // Drops the rules for which `ends` is true, and returns them.
+  std::vector<Kept> remove(const std::function<bool(const Kept&)>& ends);
   // Counts one more match of the rule, and says whether the rule acts. Without a number it acts on each
   // match, because the other end would only retransmit the message.
   [[nodiscard]] static bool counts(Kept& kept);
   static void tell(const Kept& kept, const std::vector<Client*>& programs, const std::string& deed);
   // Sends the program its rules; false if none applies to it, or the message cannot be delivered.
   bool order(Client& program);
-  std::uint32_t order_all();
+  // Sends its rules to each program that one of the changed rules concerns. Returns the number of programs
+  // to which a rule applies.
+  std::uint32_t order_concerned(const std::vector<Kept>& changed);
 
   Server& server_;
+  Shares shares_;
   std::vector<Kept> rules_;
   std::uint32_t last_number_ = 0;
 };
