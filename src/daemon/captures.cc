@@ -13,6 +13,8 @@ constexpr std::size_t kCapturesMax = 1024;  // one descriptor each
 
 }  // namespace
 
+Captures::Captures(Server& server) : server_(server), shares_(kCapturesMax, ::geteuid()) {}
+
 Subsystem::Verdict Captures::handle_message(Client& client, control::Received& message) {
   if (message.type() == control::MessageType::kStartCapture) {
     const auto wanted = message.as<control::StartCapture>();
@@ -53,15 +55,19 @@ void Captures::start(Client& client, control::Received& request, const control::
   const bool is_root = acts_as_root(client);
   if (client.hello.role != control::Role::kTool)
     return client.fail(request, EPERM, "only a tool may capture packets.");
+  // A tool may have changed its user since its last request.
   const auto known = std::find_if(running_.begin(), running_.end(), [&](const Running& one) {
+    if (one.tool == &client) return true;
     return one.is_root == is_root && (is_root || control::is_one_user(one.user, client.acting));
   });
-  if (known != running_.end() || running_.size() >= kCapturesMax) {
-    const pid_t pid = known != running_.end() ? known->tool->identity.pid : 0;
-    return client.fail(
-        request, EBUSY,
-        "another capture is running (process " + std::to_string(pid) + "); end that one first.");
-  }
+  if (known != running_.end())
+    return client.fail(request, EBUSY,
+                       "another capture is running (process " + std::to_string(known->tool->identity.pid) +
+                           "); end that one first.");
+  if (!shares_.take(client.account))
+    return client.fail(request, EDQUOT,
+                       "this user's tools run " + std::to_string(shares_.of(client.account)) +
+                           " captures, and others need some: end some of them.");
   Running begun{&client, client.acting, is_root, wanted.pid, wanted.snap_octets, std::move(request.fds[0])};
   running_.insert(is_root ? running_.begin() : running_.end(), std::move(begun));
   std::uint32_t recorded = 0;
@@ -104,6 +110,7 @@ void Captures::stop(const Client& tool) {
   std::vector<OwnedFd> socket;
   socket.push_back(std::move(found->socket));
   server_.disposal().take(tool.account, std::move(socket));
+  shares_.give_back(tool.account);
   running_.erase(found);
   for (Client* program : programs) (void)order(*program);
 }

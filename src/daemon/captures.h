@@ -1,7 +1,7 @@
 // Captures: packets of running programs for a tool that writes them to a file. The daemon only passes on the
-// order and the descriptor; programs send the packets themselves. Each user has at most one capture, which
-// ends with the connection of the tool that requested it. Root's capture has priority over those of users
-// while it runs.
+// order and the descriptor; programs send the packets themselves. Each user and each tool has at most one
+// capture, which ends with the connection of the tool that requested it. Root's capture has priority over
+// those of users while it runs.
 #pragma once
 
 #include <unordered_set>
@@ -11,6 +11,7 @@
 #include "control/capture_messages.h"
 #include "daemon/client.h"
 #include "daemon/server.h"
+#include "daemon/shares.h"
 #include "daemon/subsystem.h"
 
 namespace rrdma::daemon {
@@ -19,7 +20,7 @@ class Captures final : public Subsystem {
  public:
   // REQUIRES: the server outlives this. Added before the subsystem that gives out slots, so that a program
   // learns of a capture before it can send.
-  explicit Captures(Server& server) : server_(server) {}
+  explicit Captures(Server& server);
 
   Verdict handle_message(Client& client, control::Received& message) override;
   void handle_client_gone(Client& client) override;
@@ -45,6 +46,7 @@ class Captures final : public Subsystem {
   [[nodiscard]] const Running* capture_of(const Client& program) const;
 
   Server& server_;
+  Shares shares_;                                // an account may have many users (control::account_of)
   std::vector<Running> running_;                 // root's first
   std::unordered_set<const Client*> own_files_;  // programs that capture into files of their own
 };
