@@ -161,11 +161,22 @@ std::optional<uid_t> owner_of_subordinate(uid_t uid) {
   return std::nullopt;
 }
 
+// Two users may get the same account; then they share it.
+uid_t account_of_container(uid_t uid, std::uint64_t pid_namespace) {
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
+  return kContainerAccounts | static_cast<uid_t>((uid * kOdd ^ pid_namespace) * kOdd >> 34);
+}
+
 }  // namespace
 
 uid_t account_of(const PeerIdentity& peer) {
-  const std::uint64_t own = own_namespaces().user;
-  if (own == 0 || peer.namespaces.user == own) return peer.uid;
+  const Namespaces namespaces = own_namespaces();
+  const std::uint64_t own = namespaces.user;
+  if (own == 0) return peer.uid;
+  if (peer.namespaces.user == own) {
+    const bool here = peer.namespaces.pid == namespaces.pid || is_own_user(peer);
+    return here ? peer.uid : account_of_container(peer.uid, peer.namespaces.pid);
+  }
   if (peer.pid > 0 && peer.namespaces.user == 0 && has_our_uid_map(peer.pid)) return peer.uid;
   auto owner = peer.pid > 0 ? owner_of(folder_of(peer.pid) + "/ns/user") : std::nullopt;
   if (!owner) owner = owner_of_subordinate(peer.uid);

@@ -53,8 +53,10 @@ struct PeerIdentity {
 
 // The account that is charged for the peer's share: its user. A user of another user namespace is charged to
 // the owner of that namespace, because one user may have thousands of subordinate uids. If the owner cannot
-// be found, all such users are charged together, as kUnknownAccount.
+// be found, all such users are charged together, as kUnknownAccount. In another PID namespace of our user
+// namespace, which only root can create, the same uid is another user: its account is one of the upper half.
 inline constexpr uid_t kUnknownAccount = static_cast<uid_t>(-2);
+inline constexpr uid_t kContainerAccounts = uid_t{1} << 31;
 [[nodiscard]] uid_t account_of(const PeerIdentity& peer);
 
 // Root of this process's own namespaces.
