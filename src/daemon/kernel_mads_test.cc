@@ -65,6 +65,21 @@ TEST(KernelMads, TheLatestClaimantGetsTheMadsOfNoProgram) {
       Privilege::kRoot);
 }
 
+TEST(KernelMads, AProcessThatGaveUpRootSendsNothing) {
+  in_own_network(
+      [] {
+        Program server([] {
+          const auto client = open_client();
+          ASSERT_EQ(claim(*client), 0);
+          ASSERT_EQ(send(*client, kHere, 1), 0);
+          become(kNobody);
+          EXPECT_EQ(send(*client, kHere, 2), EPERM);
+        });
+        EXPECT_TRUE(server.succeeded());
+      },
+      Privilege::kRoot);
+}
+
 TEST(KernelMads, AClaimEndsWithItsProgram) {
   in_own_network(
       [] {

@@ -26,7 +26,12 @@ Subsystem::Verdict KernelMads::handle_message(Client& client, control::Received&
   if (message.type() != control::MessageType::kSendMad) return Verdict::kOthers;
   const auto mad = message.as<control::SendMad>();
   if (!mad || !message.fds.empty()) return Verdict::kMalformed;
-  if (claimant_ != &client || !mads_.is_own(mad->local)) {
+  if (claimant_ == &client && !control::is_root_here(client.acting)) claimant_ = nullptr;
+  if (claimant_ != &client) {
+    client.fail(message, EPERM, "only the process that serves the kernel's RDMA device sends its MADs.");
+    return Verdict::kHandled;
+  }
+  if (!mads_.is_own(mad->local)) {
     client.fail(message, EPERM, "the MAD comes from an address that is not this host's.");
     return Verdict::kHandled;
   }
