@@ -119,7 +119,7 @@ void Server::run_once(Instant deadline) {
 }
 
 Instant Server::next_deadline() const {
-  Instant deadline = std::min(accepts_again_at_, reads_again_at_);
+  Instant deadline = std::min({accepts_again_at_, reads_again_at_, buries_again_at_});
   for (const Subsystem* subsystem : subsystems_) deadline = std::min(deadline, subsystem->next_deadline());
   bool someone_waits = false;
   for (const auto& [fd, client] : clients_) {
@@ -237,19 +237,30 @@ void Server::handle_client_event(Client& client, std::uint32_t events) {
     if ((events & (EPOLLHUP | EPOLLERR)) != 0) client.doom();
     return;
   }
-  if ((events & EPOLLOUT) != 0) client.flush();
+  if ((events & EPOLLOUT) != 0) flush(client);
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) receive_from(client);
   update_watch(client);
 }
 
-bool Server::must_wait(Client& client, Instant now) {
-  const auto found = efforts_.find(client.account);
+void Server::flush(Client& client) {
+  const Instant before = EventLoop::now();
+  if (settings_.is_system && must_wait(client, before)) return;
+  client.flush();
+  if (settings_.is_system) charge(client.account, before, EventLoop::now() - before);
+}
+
+bool Server::has_used_its_time(uid_t account, Instant now, Instant& again_at) {
+  const auto found = efforts_.find(account);
   if (found == efforts_.end() || found->second.spent < settings_.effort_of_user) return false;
-  const Instant again_at = found->second.again_at();
-  if (now >= again_at) {
-    efforts_.erase(found);
-    return false;
-  }
+  again_at = found->second.again_at();
+  if (now < again_at) return true;
+  efforts_.erase(found);
+  return false;
+}
+
+bool Server::must_wait(Client& client, Instant now) {
+  Instant again_at;
+  if (!has_used_its_time(client.account, now, again_at)) return false;
   counters_.add("clients.waited");
   client.waits_for_turn = true;
   waiting_.push_back(client.fd());
@@ -430,8 +441,10 @@ void Server::welcome(Client& client) {
   update_watch(client);
 }
 
+// Thousands of programs of one user may end at once: those beyond its time wait for its next turn.
 void Server::bury_doomed() {
   const Instant now = EventLoop::now();
+  buries_again_at_ = kNever;
   for (auto entry = clients_.begin(); entry != clients_.end();) {
     Client& client = *entry->second;
     if (!client.greeted && !client.awaits_welcome && now >= client.connected_at + kGreetingTimeout)
@@ -444,6 +457,12 @@ void Server::bury_doomed() {
     loop_.forget(client.fd());
     if (client.process) loop_.forget(client.process.get());
     const Instant before = EventLoop::now();
+    Instant again_at;
+    if (settings_.is_system && has_used_its_time(client.account, before, again_at)) {
+      buries_again_at_ = std::min(buries_again_at_, again_at);
+      ++entry;
+      continue;
+    }
     if (client.greeted) {
       for (Subsystem* subsystem : subsystems_) subsystem->handle_client_gone(client);
     }

@@ -83,8 +83,11 @@ class Server {
   void resume_listeners();
   void handle_connection(int listener);
   void handle_client_event(Client& client, std::uint32_t events);
+  void flush(Client& client);
   void receive_from(Client& client);
-  // Whether the client's user has used its time of this turn; then its messages wait for the next turn.
+  // Whether the user has used its time of this turn; `again_at` is then the time when it is served again.
+  [[nodiscard]] bool has_used_its_time(uid_t account, Instant now, Instant& again_at);
+  // Then the client's messages wait for the next turn.
   [[nodiscard]] bool must_wait(Client& client, Instant now);
   void charge(uid_t account, Instant since, Duration spent);
   void resume_waiting(Instant now);
@@ -123,6 +126,7 @@ class Server {
   std::map<uid_t, Effort> efforts_;
   std::vector<int> waiting_;  // clients that are not read until the next turn of their user
   Instant reads_again_at_ = kNever;
+  Instant buries_again_at_ = kNever;  // the end of a client waits for the next turn of its user, too
   std::map<int, std::unique_ptr<Client>> clients_;
   Shares connections_;
   Instant accepts_again_at_ = kNever;  // kNever: listeners are watched

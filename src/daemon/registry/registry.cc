@@ -1,6 +1,7 @@
 #include "daemon/registry/registry.h"
 
 #include <cerrno>
+#include <set>
 
 #include "control/identity.h"
 
@@ -12,6 +13,9 @@ namespace rrdma::daemon {
 namespace {
 
 constexpr Duration kListPause = milliseconds(2);
+// For one user, before the others get their turn.
+constexpr std::size_t kListedInOneTurn = 128;
+constexpr std::size_t kLookedAtInOneTurn = 1024;
 
 std::uint64_t milliseconds_since(Instant then) {
   return static_cast<std::uint64_t>((EventLoop::now() - then).ns / 1'000'000);
@@ -51,7 +55,9 @@ void Registry::list_programs(Client& client, const control::Received& request) {
 }
 
 bool Registry::go_on(Client& client, Listing& listing) {
-  while (!client.has_backlog() && !client.doomed()) {
+  std::size_t entries = 0;
+  for (std::size_t looked_at = 0; looked_at < kLookedAtInOneTurn && entries < kListedInOneTurn; ++looked_at) {
+    if (client.has_backlog() || client.doomed()) break;
     const Client* program = server_.client_after(listing.last);
     if (program == nullptr) {
       (void)client.answer(listing.serial, control::Done{});
@@ -59,6 +65,7 @@ bool Registry::go_on(Client& client, Listing& listing) {
     }
     listing.last = program->fd();
     if (program->hello.role != control::Role::kProgram || !may_see(client, program->identity)) continue;
+    ++entries;
     control::ProcessEntry entry{.pid = static_cast<std::uint32_t>(program->identity.pid),
                                 .uid = program->identity.uid,
                                 .token = program->token,
@@ -79,8 +86,12 @@ bool Registry::go_on(Client& client, Listing& listing) {
 }
 
 void Registry::handle_deadline(Instant now) {
-  for (auto entry = listings_.begin(); entry != listings_.end();)
-    entry = go_on(*entry->first, entry->second) ? listings_.erase(entry) : std::next(entry);
+  std::set<uid_t> served;
+  for (auto entry = listings_.begin(); entry != listings_.end();) {
+    Client& client = *entry->first;
+    const bool is_turn = client.doomed() || (!client.has_backlog() && served.insert(client.account).second);
+    entry = is_turn && go_on(client, entry->second) ? listings_.erase(entry) : std::next(entry);
+  }
   go_on_at_ = listings_.empty() ? kNever : now + kListPause;
 }
 

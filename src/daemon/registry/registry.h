@@ -1,6 +1,6 @@
 // Registry: answers the tools' questions about the daemon and its programs. A user sees its own programs,
 // root sees all. A process page goes only to users that may see its program, and is read-only. A long list is
-// sent as fast as its reader reads it, and is never stored whole.
+// sent in parts as its reader reads it, one list of each user at a time, and is never stored whole.
 #pragma once
 
 #include <map>
