@@ -1,0 +1,405 @@
+// The shares of users of a system daemon: what has a bound for all users has one for each of them, whatever
+// uids and namespaces a user has, and no user makes the daemon work for others or without end.
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "attacker.h"
+#include "control/capture_messages.h"
+#include "control/cm_messages.h"
+#include "control/fault_messages.h"
+#include "control/identity.h"
+#include "control/process_page.h"
+#include "control/recognition_messages.h"
+#include "daemon/qp1/peer_book.h"
+#include "host/clock.h"
+#include "wire/last_answer.h"
+
+namespace rrdma::daemon::shares_test {
+
+const std::string kDaemonName(control::kNetworkName);
+const wire::Gid kHere = wire::gid_of_ipv4({127, 0, 0, 1});
+constexpr std::uint8_t kTypeRc = 2;  // ibv_qp_type
+
+std::unique_ptr<RawClient> client_of(control::Role role, int page = -1) {
+  auto client = std::make_unique<RawClient>(kDaemonName);
+  control::Hello hello;
+  hello.role = role;
+  hello.has_page = page >= 0;
+  const int fds[] = {page};
+  EXPECT_TRUE(client->send(control::encode(hello, 1), std::span(fds).first(page >= 0 ? 1 : 0)));
+  EXPECT_TRUE(client->receive());
+  return client;
+}
+
+// As many as a daemon with many clients needs; false: they are not allowed here.
+bool allow_descriptors() {
+  constexpr rlim_t kWanted = 16'384;
+  rlimit limit{};
+  (void)::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = std::max(limit.rlim_cur, kWanted);
+  limit.rlim_max = std::max(limit.rlim_max, kWanted);
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+// A process of Mallory's in a user namespace with `count` subordinate uids.
+class ManyUids {
+ public:
+  static constexpr uid_t kFirst = 700'000;
+  ManyUids(unsigned count, const std::function<void()>& body)
+      : inside_([this, &body] {
+          become(kMallory);
+          ASSERT_EQ(::unshare(CLONE_NEWUSER), 0);
+          unshared_.pass();
+          mapped_.take();
+          body();
+        }) {
+    unshared_.take();
+    {
+      std::ofstream map("/proc/" + std::to_string(inside_.pid()) + "/uid_map");
+      map << "0 " << kMallory << " 1\n1 " << kFirst << " " << count << "\n";
+    }
+    mapped_.pass();
+  }
+  [[nodiscard]] bool succeeded() { return inside_.succeeded(); }
+
+ private:
+  Baton unshared_, mapped_;
+  Program inside_;
+};
+
+// Acts as another uid of its namespace.
+class ActingAs {
+ public:
+  explicit ActingAs(uid_t uid) { EXPECT_EQ(::setresuid(uid, uid, 0), 0); }
+  ~ActingAs() { EXPECT_EQ(::setresuid(0, 0, 0), 0); }
+  ActingAs(const ActingAs&) = delete;
+  ActingAs& operator=(const ActingAs&) = delete;
+};
+
+bool set_fault(RawClient& tool) {
+  EXPECT_TRUE(tool.send(control::encode(control::SetFault{.rule = "net=drop=1%"}, 2)));
+  const auto reply = tool.receive();
+  return reply && reply->as<control::FaultWasSet>().has_value();
+}
+
+bool start_capture(RawClient& tool) {
+  int ends[2];
+  EXPECT_EQ(raw::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const OwnedFd near(ends[0]), far(ends[1]);
+  const int fds[] = {far.get()};
+  EXPECT_TRUE(tool.send(control::encode(control::StartCapture{}, 2), fds));
+  const auto reply = tool.receive();
+  return reply && reply->as<control::CaptureStarted>().has_value();
+}
+
+// ---- many users who are one ----
+
+TEST(Shares, FaultsOfManyUidsAreChargedToTheirOwner) {
+  in_own_network(
+      [] {
+        const SystemDaemon daemon;
+        Baton full, finish;
+        ManyUids mallory(100, [&] {
+          std::vector<std::unique_ptr<RawClient>> tools;
+          std::uint64_t set = 0;
+          for (uid_t uid = 1; uid <= 60; ++uid) {
+            const ActingAs other(uid);
+            tools.push_back(client_of(control::Role::kTool));
+            while (set_fault(*tools.back())) ++set;
+          }
+          full.pass(set);
+          finish.take();
+        });
+        EXPECT_LT(full.take(), control::kRulesMax);
+        as(kAlice, [] { EXPECT_TRUE(set_fault(*client_of(control::Role::kTool))); });
+        finish.pass();
+        EXPECT_TRUE(mallory.succeeded());
+      },
+      Privilege::kRoot);
+}
+
+TEST(Shares, CapturesOfManyUidsAreChargedToTheirOwner) {
+  in_own_network(
+      [] {
+        if (!allow_descriptors()) return (void)(std::cout << "needs 16384 descriptors\n");
+        const SystemDaemon daemon;
+        Baton full, finish;
+        ManyUids mallory(1200, [&] {
+          std::vector<std::unique_ptr<RawClient>> tools;
+          std::uint64_t started = 0;
+          for (uid_t uid = 1; uid <= 1200; ++uid) {
+            const ActingAs other(uid);
+            tools.push_back(client_of(control::Role::kTool));
+            if (!start_capture(*tools.back())) break;
+            ++started;
+          }
+          full.pass(started);
+          finish.take();
+        });
+        EXPECT_LT(full.take(), 1000u);
+        as(kAlice, [] { EXPECT_TRUE(start_capture(*client_of(control::Role::kTool))); });
+        finish.pass();
+        EXPECT_TRUE(mallory.succeeded());
+      },
+      Privilege::kRoot);
+}
+
+// The daemon kept a pointer to the tool of the second capture after the tool was gone.
+TEST(Shares, AToolThatChangesItsUserHasOneCapture) {
+  in_own_network(
+      [] {
+        const SystemDaemon daemon;
+        ManyUids mallory(10, [&] {
+          {
+            const auto tool = client_of(control::Role::kTool);
+            {
+              const ActingAs other(1);
+              EXPECT_TRUE(start_capture(*tool));
+            }
+            const ActingAs other(2);
+            EXPECT_FALSE(start_capture(*tool));
+          }
+          const ActingAs other(2);
+          EXPECT_TRUE(eventually([] { return start_capture(*client_of(control::Role::kTool)); }));
+        });
+        EXPECT_TRUE(mallory.succeeded());
+      },
+      Privilege::kRoot);
+}
+
+// Its uid is the daemon's own, which has no bound but the whole.
+TEST(Shares, RootOfAContainerHasTheShareOfAUser) {
+  in_own_network(
+      [] {
+        const SystemDaemon daemon;
+        Baton full, finish;
+        Program container([&] {
+          ASSERT_EQ(::unshare(CLONE_NEWPID), 0);
+          const pid_t inside = ::fork();
+          if (inside != 0) {
+            int status = 0;
+            ::waitpid(inside, &status, 0);
+            EXPECT_EQ(status, 0);
+            return;
+          }
+          {
+            const auto client = open_client();
+            std::uint64_t bound = 0;
+            const auto bind = [&] {
+              return client
+                  ->request<control::CmBound>(
+                      control::CmBind{.number = static_cast<std::uint32_t>(bound + 1)})
+                  .ok();
+            };
+            while (bound < 30'000 && bind()) ++bound;
+            full.pass(bound);
+            finish.take();
+          }
+          ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+        });
+        pollfd wait{.fd = full.reader(), .events = POLLIN, .revents = 0};
+        const timespec patience{.tv_sec = 100, .tv_nsec = 0};
+        EXPECT_EQ(raw::ppoll(&wait, 1, &patience), 1);
+        EXPECT_LT(full.take(), 15'000u);
+        as(kAlice,
+           [] { EXPECT_TRUE(open_client()->request<control::CmBound>(control::CmBind{.number = 1}).ok()); });
+        finish.pass();
+        EXPECT_TRUE(container.succeeded());
+      },
+      Privilege::kRoot);
+}
+
+// ---- messages to programs of others ----
+
+TEST(Shares, FaultsOfOneUserSendNothingToProgramsOfOthers) {
+  in_own_network(
+      [] {
+        const SystemDaemon daemon;
+        Baton ready, done;
+        Program alice([&] {
+          become(kAlice);
+          const auto program = client_of(control::Role::kProgram);
+          ready.pass();
+          done.take();
+          ASSERT_TRUE(program->send(control::encode(control::QueryStatus{}, 2)));
+          const auto next = program->receive();
+          ASSERT_TRUE(next);
+          EXPECT_EQ(next->type(), control::MessageType::kStatus);
+        });
+        ready.take();
+        as(kMallory, [] {
+          const auto tool = client_of(control::Role::kTool);
+          EXPECT_TRUE(set_fault(*tool));
+          ASSERT_TRUE(tool->send(control::encode(control::ClearFault{}, 3)));
+          EXPECT_EQ(tool->receive()->type(), control::MessageType::kDone);
+        });
+        done.pass();
+        EXPECT_TRUE(alice.succeeded());
+      },
+      Privilege::kRoot);
+}
+
+// ---- tables of the daemon ----
+
+// A page whose queue pairs have just acknowledged something. The peer is the queue pair `peer` of this host.
+control::ProcessPage page_with_answers(unsigned count, std::uint32_t peer) {
+  auto page = control::ProcessPage::create();
+  EXPECT_TRUE(page.ok());
+  for (unsigned i = 0; i < count; ++i) {
+    control::QpRow* const row = page->create_qp();
+    control::QpFields fields{
+        .qpn = 0x10000 + i, .peer_qpn = peer, .type = kTypeRc, .link = control::kLinkUdp};
+    fields.local_gid = fields.peer_gid = kHere;
+    fields.source_port = 0xc000;
+    control::ProcessPage::update_qp(*row, fields);
+    wire::LastAnswer::write(row->last_answer, wire::Psn(i), i, host::now());
+  }
+  return std::move(*page);
+}
+
+TEST(Shares, LastAnswersOfOneUserLeaveTheOthersTheirs) {
+  in_own_network(
+      [] {
+        const SystemDaemon daemon;
+        Baton ready, full;
+        Program alice([&] {
+          become(kAlice);
+          const auto peer = client_of(control::Role::kProgram);
+          ASSERT_TRUE(peer->send(control::encode(control::RequestSlot{}, 2)));
+          const auto slot = peer->receive()->as<control::SlotGranted>();
+          ASSERT_TRUE(slot);
+          const auto page = page_with_answers(1, control::qpns_of(slot->slot).first + 1);
+          auto program = client_of(control::Role::kProgram, page.fd());
+          ready.pass();
+          full.take();
+          program.reset();
+          const auto answer = peer->receive();
+          EXPECT_TRUE(answer && answer->as<control::FrameForwarded>()) << "the last acknowledgement";
+        });
+        ready.take();
+        as(kMallory, [&] {
+          const auto watcher = open_client();
+          const auto page = page_with_answers(256, control::qpns_of(1).first + 1);
+          std::vector<std::unique_ptr<RawClient>> programs;
+          for (int i = 0; i < 8; ++i) programs.push_back(client_of(control::Role::kProgram, page.fd()));
+          programs.clear();  // what they said is repeated for 0.9 s
+          EXPECT_TRUE(eventually([&] { return watcher->status()->clients <= 3; }));
+          full.pass();
+        });
+        EXPECT_TRUE(alice.succeeded());
+      },
+      Privilege::kRoot);
+}
+
+// Asks whether a host is RRDMA; true if the daemon knows by now.
+bool is_known(RawClient& client, std::uint32_t number) {
+  control::RecognisePeer question{.local = kHere, .remote = wire::gid_of_ipv4({10, 0, 0, 0})};
+  for (std::size_t i = 0; i < 3; ++i)
+    question.remote.octets[15 - i] = static_cast<std::uint8_t>(number >> 8 * i);
+  EXPECT_TRUE(client.send(control::encode(question, 2)));
+  const auto reply = client.receive();
+  const auto answer = reply ? reply->as<control::PeerRecognised>() : std::nullopt;
+  EXPECT_TRUE(answer);
+  return answer && answer->known;
+}
+
+TEST(Shares, RecognitionsOfOneUserLeaveTheOthersTheirs) {
+  in_own_network(
+      [] {
+        const SystemDaemon daemon;
+        Baton full, finish;
+        Program mallory([&] {
+          become(kMallory);
+          const auto program = client_of(control::Role::kProgram);
+          std::uint32_t number = 0;
+          while (number < PeerBook::kPeersMax + 256) (void)is_known(*program, ++number);
+          full.pass();
+          pollfd wait{.fd = finish.reader(), .events = POLLIN, .revents = 0};
+          const timespec none{};
+          while (raw::ppoll(&wait, 1, &none) == 0) (void)is_known(*program, ++number);
+        });
+        pollfd wait{.fd = full.reader(), .events = POLLIN, .revents = 0};
+        const timespec patience{.tv_sec = 60, .tv_nsec = 0};
+        EXPECT_EQ(raw::ppoll(&wait, 1, &patience), 1);
+        as(kAlice, [] {
+          const auto program = client_of(control::Role::kProgram);
+          // A host that never answers is a stranger after three questions.
+          EXPECT_TRUE(eventually([&] { return is_known(*program, 0xffffff); }));
+        });
+        finish.pass();
+        EXPECT_TRUE(mallory.succeeded());
+      },
+      Privilege::kRoot);
+}
+
+// ---- time ----
+
+// The CPU time that the loop of the daemon has used. Unlike the wall clock, it does not depend on the load of
+// the machine.
+Duration used_by(pid_t daemon) {
+  std::ifstream file("/proc/" + std::to_string(daemon) + "/task/" + std::to_string(daemon) + "/schedstat");
+  std::int64_t ns = 0;
+  EXPECT_TRUE(file >> ns);
+  return nanoseconds(ns);
+}
+
+// Bounds the work that the daemon does before it answers Alice, while `attack` goes on.
+void measure_beside(const SystemDaemon& daemon,
+                    const std::function<void(Baton& ready, Baton& begin)>& attack) {
+  Baton ready, begin;
+  Program mallory([&] {
+    become(kMallory);
+    attack(ready, begin);
+  });
+  pollfd wait{.fd = ready.reader(), .events = POLLIN, .revents = 0};
+  const timespec patience{.tv_sec = 60, .tv_nsec = 0};
+  EXPECT_EQ(raw::ppoll(&wait, 1, &patience), 1);
+  Program alice([&] {
+    // She takes her answer at once, however busy the machine is: what the daemon does later is no delay.
+    const sched_param first{.sched_priority = 1};
+    (void)::sched_setscheduler(0, SCHED_FIFO, &first);
+    become(kAlice);
+    const auto client = open_client();
+    begin.pass();
+    Duration most;
+    const Instant until = host::now() + seconds(3);
+    while (host::now() < until) {
+      const Duration before = used_by(daemon.pid());
+      EXPECT_TRUE(client->status().ok());
+      most = std::max(most, used_by(daemon.pid()) - before);
+    }
+    EXPECT_LT(most, milliseconds(60));
+    std::cout << "at most " << most.ns / 1'000'000 << " ms of work before an answer\n";
+  });
+  EXPECT_TRUE(alice.succeeded());
+  EXPECT_TRUE(mallory.succeeded());
+}
+
+TEST(Shares, ProgramsThatEndAtOnceDoNotDelayTheOthers) {
+  in_own_network(
+      [] {
+        if (!allow_descriptors()) return (void)(std::cout << "needs 16384 descriptors\n");
+        const SystemDaemon daemon;
+        measure_beside(daemon, [](Baton& ready, Baton& begin) {
+          // So many rows that the daemon reads as much of the page as it ever does.
+          auto page = page_with_answers(8192, 0);
+          const timespec until_old{.tv_sec = 3, .tv_nsec = 0};
+          (void)raw::ppoll(nullptr, 0, &until_old);
+          std::vector<std::unique_ptr<RawClient>> programs;
+          for (int i = 0; i < 1500; ++i) programs.push_back(client_of(control::Role::kProgram, page.fd()));
+          ready.pass();
+          begin.take();
+          programs.clear();
+        });
+      },
+      Privilege::kRoot);
+}
+
+}  // namespace rrdma::daemon::shares_test
