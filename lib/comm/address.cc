@@ -17,7 +17,7 @@ Error bad_address(std::string_view text, std::string why) {
   return Error(Code::kBadAddress, During::kConnect).with_peer(std::string(text)).with_note(std::move(why));
 }
 
-Result<SocketAddress> resolve(const HostPort& address, int flags) {
+Result<std::vector<SocketAddress>> resolve(const HostPort& address, int flags) {
   addrinfo hints{};
   hints.ai_flags = flags | AI_NUMERICSERV;
   hints.ai_socktype = SOCK_STREAM;
@@ -25,10 +25,18 @@ Result<SocketAddress> resolve(const HostPort& address, int flags) {
   const int status = ::getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found);
   if (status != 0) return bad_address(address.host + ":" + address.port, ::gai_strerror(status));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, &::freeaddrinfo);
+  std::vector<SocketAddress> all;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
-    if (one->ai_family == AF_INET || one->ai_family == AF_INET6) return SocketAddress::of(one->ai_addr);
+    if (one->ai_family == AF_INET || one->ai_family == AF_INET6)
+      all.push_back(SocketAddress::of(one->ai_addr));
   }
+  if (!all.empty()) return all;
   return bad_address(address.host, "it has neither an IPv4 nor an IPv6 address");
+}
+
+Result<SocketAddress> first_of(const Result<std::vector<SocketAddress>>& all) {
+  if (!all) return all.error();
+  return all->front();
 }
 
 }  // namespace
@@ -59,8 +67,11 @@ Result<HostPort> parse_address(std::string_view text, bool may_be_any) {
   return HostPort{std::string(host), std::string(port)};
 }
 
-Result<SocketAddress> numeric_address(const HostPort& address) { return resolve(address, AI_NUMERICHOST); }
-Result<SocketAddress> look_up(const HostPort& address) { return resolve(address, 0); }
+Result<SocketAddress> numeric_address(const HostPort& address) {
+  return first_of(resolve(address, AI_NUMERICHOST));
+}
+Result<std::vector<SocketAddress>> look_up_all(const HostPort& address) { return resolve(address, 0); }
+Result<SocketAddress> look_up(const HostPort& address) { return first_of(look_up_all(address)); }
 
 std::string text_of(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};

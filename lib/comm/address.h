@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rrdma/comm/error.h"
 
@@ -30,7 +31,8 @@ struct SocketAddress {
 Result<HostPort> parse_address(std::string_view text, bool may_be_any);
 // Accepts numeric addresses only. Fails with kBadAddress for a name.
 Result<SocketAddress> numeric_address(const HostPort& address);
-// Also resolves names, which may block for a long time.
+// Also resolves names, which may block for a long time. Names may have several addresses.
+Result<std::vector<SocketAddress>> look_up_all(const HostPort& address);
 Result<SocketAddress> look_up(const HostPort& address);
 std::string text_of(const sockaddr* address);
 std::uint16_t port_of(const sockaddr* address);

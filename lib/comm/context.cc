@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "lib/comm/address.h"
 #include "lib/comm/endpoint_state.h"
 #include "lib/comm/listener_state.h"
 #include "lib/comm/reactor.h"
@@ -76,6 +77,49 @@ Result<void> Sleeping::await_resume() {
   Error error = take_failure();
   if (error.code() == Code::kDeadline) return {};
   return error;
+}
+
+// ---- LookingUp ----
+
+struct LookingUp::Search final : detail::Counted {
+  explicit Search(LookingUp* to) : operation(to) {}
+  LookingUp* operation;  // null once it is withdrawn
+};
+
+LookingUp Context::look_up(std::string_view address, Limit limit) {
+  return LookingUp(reactor(), std::string(address), std::move(limit));
+}
+
+LookingUp::LookingUp(detail::Ref<detail::Reactor> reactor, std::string address, Limit limit)
+    : Operation(std::move(reactor), During::kConnect, std::move(limit)), address_(std::move(address)) {}
+LookingUp::~LookingUp() { abandon(); }
+
+void LookingUp::begin() {
+  auto parsed = detail::parse_address(address_, false);
+  if (!parsed) return fail(parsed.error());
+  const detail::Ref<Search> search(new Search(this));
+  search_ = detail::Ref<detail::Counted>(search.raw());
+  reactor()->look_up_all(*parsed, [search](const Result<std::vector<detail::SocketAddress>>& all) {
+    LookingUp* const operation = std::exchange(search->operation, nullptr);
+    if (operation == nullptr || operation->done()) return;
+    if (!all) return operation->fail(all.error());
+    for (const detail::SocketAddress& one : *all) operation->found_.push_back(detail::text_of(one.generic()));
+    operation->complete();
+  });
+}
+
+void LookingUp::withdraw() noexcept {
+  if (search_) static_cast<Search*>(search_.raw())->operation = nullptr;
+}
+
+Error LookingUp::error_for(Code code, int detail) const {
+  return Error(code, During::kConnect, detail).with_peer(address_);
+}
+
+Result<std::vector<std::string>> LookingUp::await_resume() {
+  take_once();
+  if (failed()) return take_failure();
+  return std::move(found_);
 }
 
 // ---- Connecting ----

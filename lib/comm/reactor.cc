@@ -380,11 +380,17 @@ void Reactor::request_stop(Operation* operation) {
 }
 
 void Reactor::look_up(HostPort address, std::function<void(Result<SocketAddress>)> found) {
+  look_up_all(std::move(address), [found = std::move(found)](Result<std::vector<SocketAddress>> all) {
+    found(all ? Result<SocketAddress>(all->front()) : Result<SocketAddress>(all.error()));
+  });
+}
+
+void Reactor::look_up_all(HostPort address, std::function<void(Result<std::vector<SocketAddress>>)> found) {
   const std::uint64_t number = next_look_up_++;
   look_ups_.emplace(number, std::move(found));
   // The thread may outlive this reactor. The inbox makes the call only while the reactor drains it.
   std::thread([this, inbox = inbox_, number, address = std::move(address)] {
-    Result<SocketAddress> result = detail::look_up(address);
+    Result<std::vector<SocketAddress>> result = detail::look_up_all(address);
     inbox->add([this, number, result = std::move(result)] {
       if (auto call = look_ups_.extract(number)) call.mapped()(result);
     });
@@ -422,7 +428,8 @@ void Reactor::shut_down() {
   while (Resident* resident = residents_.front()) resident->shut_down();
   for (PoolState* pool = pools_.front(); pool != nullptr; pool = pools_.after(pool)) pool->shut_down();
   pool_.reset();
-  look_ups_.clear();
+  for (const auto& [number, call] : std::exchange(look_ups_, {}))
+    call(Error(Code::kClosed, During::kConnect));
   while (timers_.fire_one(Clock::time_point::max())) {
   }
   if (turning_) return;

@@ -108,6 +108,8 @@ class Reactor final : public Counted {
   StopInbox& inbox() { return *inbox_; }
   // Looks a name up in a separate thread, then calls `found` in this thread, unless the context has ended.
   void look_up(HostPort address, std::function<void(Result<SocketAddress>)> found);
+  // The same for all addresses of a name.
+  void look_up_all(HostPort address, std::function<void(Result<std::vector<SocketAddress>>)> found);
 
   [[nodiscard]] ibv_context* verbs() const { return verbs_; }
   [[nodiscard]] ibv_pd* domain() const { return domain_; }
@@ -184,7 +186,7 @@ class Reactor final : public Counted {
   Timers timers_;
   // Shared with threads that look names up.
   std::shared_ptr<StopInbox> inbox_ = std::make_shared<StopInbox>();
-  std::map<std::uint64_t, std::function<void(Result<SocketAddress>)>> look_ups_;
+  std::map<std::uint64_t, std::function<void(Result<std::vector<SocketAddress>>)>> look_ups_;
   std::uint64_t next_look_up_ = 0;
   Ref<PoolState> pool_;  // reset by shut_down, because the pool holds the reactor
   List<PoolState> pools_;

@@ -1,9 +1,15 @@
-// ServerSet: the addresses of a Client. One coroutine for each address that is wanted connects, pauses after
-// a failure and tries again. Calls only choose among the open channels, or wait until something changes.
+// ServerSet: the addresses of a Client, and the sources that they come from. A name is looked up at first,
+// and again after failures; files are watched. An address that its source has no longer serves the calls in
+// flight.
+//
+// One coroutine for each address that is wanted connects, pauses after a failure and tries again. Calls only
+// choose among the open channels, or wait until something changes.
 #include "rrdma/rpc/client.h"
 
+#include <deque>
 #include <random>
 
+#include "lib/rpc/address_source.h"
 #include "rrdma/comm/scope.h"
 #include "rrdma/comm/signal.h"
 
@@ -14,6 +20,8 @@ namespace {
 
 // An address that has not answered within this time no longer holds up the others.
 constexpr std::chrono::milliseconds kHeadStart{250};
+// The interval between looks whether the calls of an address that is gone have ended.
+constexpr std::chrono::milliseconds kRetirement{20};
 
 }  // namespace
 
@@ -31,11 +39,8 @@ class ServerSet {
         random_(options_.seed != 0 ? options_.seed : std::random_device{}()),
         tokens_(options_.budget.tokens),
         last_(Code::kUnavailable, "there are no addresses") {
-    for (std::string& address : addresses) {
-      servers_.emplace_back();
-      servers_.back().hash = hash_of(address);
-      servers_.back().address = std::move(address);
-    }
+    for (std::string& address : addresses) sources_.emplace_back(std::move(address));
+    take_addresses();
   }
 
   comm::Task<Result<Channel>> channel(comm::Limit limit, std::string key);
@@ -56,10 +61,19 @@ class ServerSet {
   }
 
  private:
+  struct Source : AddressSource {
+    using AddressSource::AddressSource;
+    bool asking = false;          // a look-up is in flight
+    bool asked = false;           // it was looked up or read
+    bool stale = false;           // a server of it has failed since
+    unsigned failures = 0;        // look-ups in sequence
+    comm::Clock::time_point due;  // the next look-up, at the earliest
+  };
   struct Place {
     std::string address;
     std::uint64_t hash = 0;  // of the address
     Channel channel;
+    bool gone = false;              // no source has the address any more
     bool kept = false;              // keep() runs
     bool dialing = false;           // an attempt is in flight
     unsigned failures = 0;          // in sequence
@@ -67,13 +81,23 @@ class ServerSet {
     comm::Clock::time_point due;    // the next attempt
   };
 
+  // The places of all addresses of the sources. Addresses that stay keep their places.
+  void take_addresses();
+  // Looks up names that are due, and begins to watch files.
+  void ask_sources(comm::Clock::time_point now);
+  comm::Task<void> look_up(Source& source);
+  comm::Task<void> watch(Source& source);
+  // A server failed, so that its name may have other addresses now.
+  void doubt_names();
+  // Closes the connection of a place that is gone when its calls have ended.
+  comm::Task<void> retire(std::shared_ptr<Place> place);
   // Makes connections as far as they are wanted now.
   void want();
   // Starts the most promising address that is due. False if there is none.
   bool start_one(comm::Clock::time_point now);
   // Connects, waits until the connection is lost, and pauses after failures, as long as the address is
   // wanted.
-  comm::Task<void> keep(Place& place);
+  comm::Task<void> keep(std::shared_ptr<Place> place);
   comm::Task<bool> dial(Place& place);
   [[nodiscard]] bool wanted() const;
   [[nodiscard]] bool dialing() const;
@@ -91,13 +115,16 @@ class ServerSet {
     return place.dialing && place.failures == 0 && now < place.since + kHeadStart;
   }
   void back_off(Place& place);
+  // The pause after this many failures in sequence before the last one.
+  std::chrono::milliseconds pause_after(unsigned failures);
   std::chrono::milliseconds part_of(std::chrono::milliseconds pause);
   void changed();
 
   comm::Context* context_;
   ClientOptions options_;
   std::mt19937_64 random_;
-  std::vector<Place> servers_;
+  std::deque<Source> sources_;
+  std::vector<std::shared_ptr<Place>> servers_;
   std::size_t next_ = 0;     // kRoundRobin: the next one in turn
   std::size_t current_ = 0;  // kFirst: the one in use
   comm::Clock::time_point last_start_;
@@ -108,6 +135,94 @@ class ServerSet {
   comm::Scope scope_;  // last, and thus destroyed first
 };
 
+void ServerSet::take_addresses() {
+  std::vector<std::shared_ptr<Place>> before = std::move(servers_);
+  servers_.clear();
+  const std::shared_ptr<Place> current = current_ < before.size() ? before[current_] : nullptr;
+  next_ = current_ = 0;
+  const auto has = [](const std::vector<std::shared_ptr<Place>>& all, const std::string& address) {
+    return std::find_if(all.begin(), all.end(), [&](const auto& one) { return one->address == address; });
+  };
+  for (const Source& source : sources_) {
+    for (const std::string& address : source.addresses()) {
+      if (has(servers_, address) != servers_.end()) continue;
+      if (const auto found = has(before, address); found != before.end()) {
+        if (*found == current) current_ = servers_.size();
+        servers_.push_back(std::move(*found));
+        before.erase(found);
+        continue;
+      }
+      servers_.push_back(std::make_shared<Place>());
+      servers_.back()->address = address;
+      servers_.back()->hash = hash_of(address);
+    }
+  }
+  for (std::shared_ptr<Place>& place : before) {
+    place->gone = true;
+    if (place->channel.open()) scope_.spawn(retire(std::move(place)));
+  }
+}
+
+comm::Task<void> ServerSet::retire(std::shared_ptr<Place> place) {
+  while (place->channel.open() && place->channel.calls() != 0)
+    static_cast<void>(co_await context_->sleep(kRetirement));
+  place->channel.close();
+}
+
+void ServerSet::ask_sources(comm::Clock::time_point now) {
+  for (Source& source : sources_) {
+    if (source.kind() == AddressSource::Kind::kFile && !std::exchange(source.asked, true)) {
+      if (source.read(last_)) take_addresses();
+      scope_.spawn(watch(source));
+    }
+    if (source.kind() != AddressSource::Kind::kName || source.asking || source.due > now) continue;
+    if (source.asked && !source.stale) continue;
+    source.asking = true;
+    scope_.spawn(look_up(source));
+  }
+}
+
+comm::Task<void> ServerSet::watch(Source& source) {
+  for (;;) {
+    auto slept = co_await context_->sleep(options_.look_again);
+    if (!slept) co_return;
+    if (!source.read(last_)) continue;
+    take_addresses();
+    want();
+    changed();
+  }
+}
+
+comm::Task<void> ServerSet::look_up(Source& source) {
+  Result<std::vector<std::string>> found = Status(Code::kUnavailable);
+  if (options_.resolve) {
+    found = co_await options_.resolve(source.target());
+  } else {
+    auto looked = co_await context_->look_up(source.target(), comm::Limit(options_.connect));
+    found = looked ? Result<std::vector<std::string>>(std::move(*looked)) : status_of(looked.error());
+  }
+  source.asking = source.stale = false;
+  source.asked = found.ok();
+  const bool good = found.ok() && !found->empty();
+  source.failures = good ? 0 : source.failures + 1;
+  source.due = comm::Clock::now() + (good ? options_.look_again : pause_after(source.failures - 1));
+  if (!found.ok()) {
+    // As if the servers did not answer: the name may be known later.
+    last_ = Status(Code::kUnavailable, source.target() + ": " + found.status().message());
+  } else if (found->empty()) {
+    last_ = Status(Code::kUnavailable, source.target() + " has no addresses");
+  } else if (*found != source.addresses()) {
+    source.set(std::move(*found));
+    take_addresses();
+  }
+  want();
+  changed();
+}
+
+void ServerSet::doubt_names() {
+  for (Source& source : sources_) source.stale = true;
+}
+
 void ServerSet::changed() {
   while (ChangeWaiter* waiter = waiting_.pop_front()) waiter->signal.give();
 }
@@ -117,44 +232,47 @@ std::chrono::milliseconds ServerSet::part_of(std::chrono::milliseconds pause) {
   return std::chrono::milliseconds(part(random_));
 }
 
-void ServerSet::back_off(Place& place) {
-  const unsigned doublings = std::min(place.failures, 20U);
-  ++place.failures;
-  const auto pause =
-      std::min<std::chrono::milliseconds>(options_.first_pause * (1U << doublings), options_.most_pause);
-  place.due = comm::Clock::now() + part_of(pause);
+std::chrono::milliseconds ServerSet::pause_after(unsigned failures) {
+  const unsigned doublings = std::min(failures, 20U);
+  return part_of(
+      std::min<std::chrono::milliseconds>(options_.first_pause * (1U << doublings), options_.most_pause));
 }
+
+void ServerSet::back_off(Place& place) { place.due = comm::Clock::now() + pause_after(place.failures++); }
 
 bool ServerSet::wanted() const {
   if (options_.pick != Pick::kFirst) return true;
-  return std::none_of(servers_.begin(), servers_.end(), [](const Place& one) { return one.channel.open(); });
+  return std::none_of(servers_.begin(), servers_.end(), [](const auto& one) { return one->channel.open(); });
 }
 bool ServerSet::dialing() const {
-  return std::any_of(servers_.begin(), servers_.end(), [](const Place& one) { return one.dialing; });
+  return std::any_of(servers_.begin(), servers_.end(), [](const auto& one) { return one->dialing; });
 }
 
 bool ServerSet::busy() const {
+  if (std::any_of(sources_.begin(), sources_.end(), [](const Source& one) { return one.asking; }))
+    return true;
   // After the loss of a connection, keep() runs soon.
-  return std::any_of(servers_.begin(), servers_.end(), [](const Place& one) {
-    return one.dialing || (one.channel.connected() && !one.channel.open());
+  return std::any_of(servers_.begin(), servers_.end(), [](const auto& one) {
+    return one->dialing || (one->channel.connected() && !one->channel.open());
   });
 }
 
 bool ServerSet::start_one(comm::Clock::time_point now) {
-  Place* best = nullptr;
-  for (Place& place : servers_) {
-    if (place.kept || place.due > now) continue;
-    if (best == nullptr || place.failures < best->failures) best = &place;
+  std::shared_ptr<Place> best;
+  for (const auto& place : servers_) {
+    if (place->kept || place->due > now) continue;
+    if (best == nullptr || place->failures < best->failures) best = place;
   }
   if (best == nullptr) return false;
   best->kept = true;
-  scope_.spawn(keep(*best));
+  scope_.spawn(keep(std::move(best)));
   return true;
 }
 
 void ServerSet::want() {
-  if (!wanted()) return;
   const comm::Clock::time_point now = comm::Clock::now();
+  ask_sources(now);
+  if (!wanted()) return;
   if (options_.pick != Pick::kFirst) {
     while (start_one(now)) continue;
   } else if (!dialing() || now >= last_start_ + kHeadStart) {
@@ -183,8 +301,9 @@ comm::Task<bool> ServerSet::dial(Place& place) {
   co_return true;
 }
 
-comm::Task<void> ServerSet::keep(Place& place) {
-  while (wanted()) {
+comm::Task<void> ServerSet::keep(std::shared_ptr<Place> held) {
+  Place& place = *held;
+  while (!place.gone && wanted()) {
     if (place.due > comm::Clock::now()) {
       auto slept = co_await context_->sleep_until(place.due);
       if (!slept) break;
@@ -198,6 +317,8 @@ comm::Task<void> ServerSet::keep(Place& place) {
       last_ = Status(Code::kUnavailable, "the connection to " + place.address + " was lost");
       log(LogLevel::kWarning, "lost", place);
     }
+    if (place.gone) break;
+    doubt_names();
     // A server that accepts connections and drops them is no better than one that refuses them.
     if (!connected || comm::Clock::now() - place.since < options_.most_pause) {
       back_off(place);
@@ -213,7 +334,7 @@ Channel* ServerSet::idlest() {
   // Begin with another server each time, so that equally loaded ones take turns.
   const std::size_t from = next_++;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
-    Channel& channel = servers_[(from + i) % servers_.size()].channel;
+    Channel& channel = servers_[(from + i) % servers_.size()]->channel;
     if (channel.open() && (best == nullptr || channel.calls() < best->calls())) best = &channel;
   }
   return best;
@@ -233,7 +354,8 @@ Channel* ServerSet::named_by(const std::string& key, comm::Clock::time_point now
   const std::uint64_t hash = mixed(hash_of(key));
   Place* best = nullptr;
   std::uint64_t most = 0;
-  for (Place& place : servers_) {
+  for (const auto& one : servers_) {
+    Place& place = *one;
     if (!place.channel.open() && !expected(place, now)) continue;
     const std::uint64_t weight = mixed(hash ^ place.hash);
     if (best != nullptr && weight <= most) continue;
@@ -250,7 +372,7 @@ Channel* ServerSet::choose(comm::Clock::time_point now, const std::string& key) 
   const std::size_t from = in_turn ? next_ : current_;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     const std::size_t at = (from + i) % servers_.size();
-    Place& place = servers_[at];
+    Place& place = *servers_[at];
     if (place.channel.open()) {
       (in_turn ? next_ : current_) = in_turn ? at + 1 : at;
       return &place.channel;

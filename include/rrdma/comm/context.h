@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "rrdma/comm/buffer.h"
 #include "rrdma/comm/device.h"
@@ -68,6 +69,28 @@ class RRDMA_COMM_API Sleeping final : public Operation {
   bool yield_;
 };
 
+// Awaits the addresses of a name.
+class RRDMA_COMM_API LookingUp final : public Operation {
+ public:
+  LookingUp(LookingUp&&) noexcept = default;
+  ~LookingUp() override;
+  // At least one address, as "host:port" in numbers.
+  Result<std::vector<std::string>> await_resume();
+
+ private:
+  friend class Context;
+  // Refers to the operation from the look-up, as long as both exist.
+  struct Search;
+  LookingUp(detail::Ref<detail::Reactor> reactor, std::string address, Limit limit);
+  void begin() override;
+  void withdraw() noexcept override;
+  [[nodiscard]] Error error_for(Code code, int detail) const override;
+
+  std::string address_;
+  detail::Ref<detail::Counted> search_;
+  std::vector<std::string> found_;
+};
+
 // Awaits a connection.
 class RRDMA_COMM_API Connecting final : public Operation, private detail::Opener {
  public:
@@ -107,6 +130,9 @@ class RRDMA_COMM_API Context {
   [[nodiscard]] Connecting connect(std::string_view address, Limit limit = {}) {
     return connect(address, Profile{}, std::move(limit));
   }
+  // Looks up all addresses of "name:port", in a separate thread, by DNS or as this system has it. connect()
+  // tries the first one only.
+  [[nodiscard]] LookingUp look_up(std::string_view address, Limit limit = {});
   // Listens on "host:port", or on ":port" for every address. Port 0 selects a free port; see Listener::port.
   [[nodiscard]] Result<Listener> listen(std::string_view address, int backlog = 128);
 

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,6 +52,9 @@ struct Hedging {
   unsigned most = 1;                   // further attempts of a call
 };
 
+// Finds the addresses of a name, "host:port" each, for instance in a directory of services.
+using Resolver = std::function<comm::Task<Result<std::vector<std::string>>>(std::string name)>;
+
 struct ClientOptions {
   Pick pick = Pick::kFirst;
   unsigned tries = 4;                         // attempts of a call that may be repeated
@@ -58,6 +62,10 @@ struct ClientOptions {
   std::chrono::milliseconds first_pause{10};  // pause between attempts; doubles, partly random
   std::chrono::milliseconds most_pause{2000};
   std::chrono::milliseconds connect{2000};  // time limit for connecting to one address
+  Resolver resolve = {};                    // of names; empty: DNS, or as this system has it
+  // The interval between looks at files, and the least interval between look-ups of a name, which is looked
+  // up again after one of the servers has failed.
+  std::chrono::milliseconds look_again{1000};
   RetryBudget budget = {};
   Hedging hedging = {};    // of unary calls of idempotent methods; with Pick::kFirst all go to one server
   Log log = {};            // gets the events of connections
@@ -80,6 +88,9 @@ class ServerSet;
 // Belongs to its context's thread. Must outlive its calls.
 class RRDMA_RPC_API Client {
  public:
+  // An address is "host:port", a name with all of its addresses ("name:port"), or a file with an address in
+  // each line ("file:PATH"), which is watched. New addresses get calls at once. Addresses that are there no
+  // longer keep their calls in flight and get no new ones.
   Client(comm::Context& context, std::vector<std::string> addresses, ClientOptions options = {});
   Client(Client&&) noexcept;
   Client& operator=(Client&&) noexcept;
