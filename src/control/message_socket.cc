@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "control/passed_descriptors.h"
+
 namespace rrdma::control {
 namespace {
 
@@ -92,7 +94,8 @@ std::vector<OwnedFd> take_fds(msghdr& message) {
     for (std::size_t i = 0; i < count; ++i) {
       int fd = -1;
       std::memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-      fds.push_back(lifted(fd));
+      // Lifting closes the number that the kernel chose.
+      fds.push_back(closes_at_once(fd) ? lifted(fd) : OwnedFd(fd));
     }
   }
   return fds;

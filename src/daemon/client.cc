@@ -57,13 +57,18 @@ bool Client::send(std::vector<std::uint8_t> datagram, std::span<const int> fds, 
     errno = EAGAIN;
     return false;
   }
+  if (!waiting_.take(account, datagram.size())) {
+    errno = EDQUOT;
+    return false;
+  }
   Outgoing waiting{std::move(datagram), {}};
   for (const int fd : fds) {
     waiting.fds.emplace_back(raw::fcntl(fd, F_DUPFD_CLOEXEC, 3));
-    if (!waiting.fds.back()) return false;
-  }
-  if (!waiting_.take(account, waiting.datagram.size())) {
-    errno = EDQUOT;
+    if (waiting.fds.back()) continue;
+    const int error = errno;
+    waiting_.give_back(account, waiting.datagram.size());
+    disposal_.take(account, std::move(waiting.fds));
+    errno = error;
     return false;
   }
   outbox_.push_back(std::move(waiting));

@@ -4,9 +4,11 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/close_elsewhere.h"
 #include "control/client/daemon_launch.h"
 #include "control/identity.h"
 #include "control/names.h"
+#include "control/passed_descriptors.h"
 #include "host/own_executable.h"
 
 #ifndef RRDMA_VERSION
@@ -192,9 +194,21 @@ void DaemonSession::greet(Instant now) {
   }
 }
 
+namespace {
+
+// The daemon passes on descriptors of other programs of this user.
+control::ReceiveOutcome receive_safely(int socket, control::Received& message) {
+  const auto outcome = control::receive_message(socket, message);
+  for (OwnedFd& fd : message.fds)
+    if (fd && !closes_at_once(fd.get())) close_elsewhere(std::move(fd));
+  return outcome;
+}
+
+}  // namespace
+
 void DaemonSession::receive_greeting(Instant now) {
   control::Received message;
-  switch (control::receive_message(socket_.get(), message)) {
+  switch (receive_safely(socket_.get(), message)) {
     case control::ReceiveOutcome::kNothing: return;
     case control::ReceiveOutcome::kGone: return go_down(now + pause());
     case control::ReceiveOutcome::kMalformed:
@@ -247,7 +261,7 @@ control::SendOutcome DaemonSession::send(Octets datagram, std::span<const int> f
 }
 
 control::ReceiveOutcome DaemonSession::receive(control::Received& message) {
-  const auto outcome = control::receive_message(socket_.get(), message);
+  const auto outcome = receive_safely(socket_.get(), message);
   const bool ends =
       outcome == control::ReceiveOutcome::kGone || outcome == control::ReceiveOutcome::kMalformed;
   if (ends) go_down(Instant{});

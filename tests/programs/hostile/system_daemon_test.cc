@@ -20,6 +20,7 @@
 #include "control/process_page.h"
 #include "daemon/disposal.h"
 #include "host/clock.h"
+#include "link/shm/test_silent_file.h"
 
 namespace rrdma::daemon::system_daemon_test {
 
@@ -118,6 +119,44 @@ TEST(SystemDaemon, ADescriptorThatIsSlowToCloseDelaysNobody) {
           EXPECT_LT(waited, 8) << "seconds";
         });
         finish.pass();
+        EXPECT_TRUE(mallory.succeeded());
+      },
+      Privilege::kRoot);
+}
+
+// A file whose server never answers: even to close one of several descriptors for it waits for the server.
+TEST(SystemDaemon, AFileThatNeverAnswersDelaysNobody) {
+  in_own_network(
+      [] {
+        const SystemDaemon daemon;
+        const link::SilentFile file;
+        if (!file.works()) return (void)(std::cout << "needs FUSE\n");
+        Baton sent, finish;
+        Program mallory([&] {
+          const OwnedFd silent(file.open());
+          ASSERT_TRUE(silent.valid());
+          become(kMallory);
+          control::Hello hello, tool;
+          hello.has_page = true;
+          tool.role = control::Role::kTool;
+          // As a page, as the socket of a capture, and in a message that takes none.
+          const OwnedFd program = control::connect_to(kDaemonName);
+          EXPECT_TRUE(send_with(program.get(), control::encode(hello, 1), {silent.get()}));
+          RawClient capture(kDaemonName);
+          EXPECT_TRUE(capture.greet(tool));
+          const int fds[] = {silent.get()};
+          EXPECT_TRUE(capture.send(control::encode(control::StartCapture{}, 2), fds));
+          EXPECT_TRUE(capture.send(control::encode(control::QueryStatus{}, 3), fds));
+          sent.pass();
+          finish.take();
+        });
+        sent.take();
+        as(kAlice, [] {
+          const auto client = open_client();
+          for (int i = 0; i < 20; ++i) EXPECT_TRUE(client->status().ok());
+        });
+        finish.pass();
+        file.end();
         EXPECT_TRUE(mallory.succeeded());
       },
       Privilege::kRoot);
