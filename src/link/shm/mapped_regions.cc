@@ -1,29 +1,33 @@
 #include "link/shm/mapped_regions.h"
 
 #include <linux/magic.h>
+#include <linux/memfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
+#include "base/close_elsewhere.h"
 #include "base/owned_fd.h"
 #include "objects/memory.h"
 
 namespace rrdma::link {
 namespace {
 
+// Only files in memory have seals. To ask a file of another kind for more may wait for whoever serves it.
+bool is_in_memory(int fd) {
+  struct stat about;
+  return raw::fcntl(fd, F_GET_SEALS) >= 0 && ::fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
+}
+
 // Borrows the descriptor instead of reopening the file: we must not write what the other process may not
 // write.
 OwnedFd borrow_memory_file(pid_t pid, int number) {
   const OwnedFd process = lifted(raw::pidfd_open(pid, 0));
   if (!process) return OwnedFd();
-  OwnedFd file = lifted(raw::pidfd_getfd(process.get(), number));
-  struct stat about;
-  struct statfs system;
-  if (!file || ::fstat(file.get(), &about) != 0 || !S_ISREG(about.st_mode) ||
-      ::syscall(SYS_fstatfs, file.get(), &system) != 0 ||
-      (system.f_type != TMPFS_MAGIC && system.f_type != HUGETLBFS_MAGIC))
-    return OwnedFd();
-  return file;
+  const int file = raw::pidfd_getfd(process.get(), number);
+  if (file < 0 || is_in_memory(file)) return lifted(file);
+  close_elsewhere(OwnedFd(file));
+  return OwnedFd();
 }
 
 // hugetlbfs maps whole huge pages.

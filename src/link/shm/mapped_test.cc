@@ -11,6 +11,7 @@
 
 #include "base/guarded_copy.h"
 #include "link/shm/direct_sides.h"
+#include "link/shm/test_silent_file.h"
 
 namespace rrdma::link::mapped_test {
 
@@ -335,6 +336,40 @@ TEST(Mapped, WhatCannotBeMappedIsCopiedByTheKernel) {
         board.other_stage = 1;
         return 0;
       });
+}
+
+// The initiator neither asks about the file nor waits for its close.
+TEST(Mapped, AFileThatNeverAnswersDelaysNobody) {
+  const SilentFile file;
+  if (!file.works()) GTEST_SKIP() << "needs root and FUSE";
+  const int silent = file.open();
+  ASSERT_GE(silent, 0);
+  run_two(
+      [&](DirectSide& side, Board& board) {
+        const FileMemory memory(4096);
+        side.publish_qp();
+        DirectKey key = memory.key();
+        key.file = static_cast<std::uint32_t>(silent) + 1;
+        STEP(1, side.link->publish(key));
+        board.stage = 1;
+        STEP(2, wait_for(board.other_stage, 1));
+        STEP(3, memory.data[0] == 7);
+        return 0;
+      },
+      [&](DirectSide& side, Board& board) {
+        guard_faults();
+        STEP(1, wait_for(board.stage, 1));
+        STEP(2, side.meet());
+        const std::uint8_t sevens[8] = {7, 7, 7, 7, 7, 7, 7, 7};
+        const std::int64_t before = now_ns();
+        STEP(3, side.write(kAddress, sevens, 8));
+        STEP(4, now_ns() - before < 10'000'000'000);
+        STEP(5, counter(*side.link, "shm_direct_mapped") == 0);
+        board.other_stage = 1;
+        file.end();
+        return 0;
+      });
+  ::close(silent);
 }
 
 }  // namespace rrdma::link::mapped_test

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/close_elsewhere.h"
 #include "base/owned_fd.h"
 #include "base/raw_syscall.h"
 #include "nic/memory/deferred_release.h"
@@ -81,9 +82,10 @@ OwnedFd export_descriptor(const CudaLibrary& cuda, std::uint64_t address) {
   return result == kCudaSuccess ? lifted(fd) : OwnedFd();
 }
 
+// Not lifted, which would close the first descriptor: the owner may have named any file.
 OwnedFd borrow_descriptor(pid_t owner, int number) {
   const OwnedFd process = lifted(raw::pidfd_open(owner, 0));
-  return process ? lifted(raw::pidfd_getfd(process.get(), number)) : OwnedFd();
+  return process ? OwnedFd(raw::pidfd_getfd(process.get(), number)) : OwnedFd();
 }
 
 // Maps the allocation behind a descriptor. 0 on failure.
@@ -359,9 +361,10 @@ std::unique_ptr<objects::FarMapping> CudaCopier::open(const objects::FarDescript
   if (form.way == Way::kIpc) {
     if (cuda.cuIpcOpenMemHandle(&base, form.ipc, kCudaIpcLazyPeerAccess) != kCudaSuccess) return nullptr;
   } else {
-    const OwnedFd fd = borrow_descriptor(owner, form.fd);
-    if (!fd || (base = map_descriptor(cuda, device->primary->ordinal(), fd, form.octets)) == 0)
-      return nullptr;
+    OwnedFd fd = borrow_descriptor(owner, form.fd);
+    if (fd) base = map_descriptor(cuda, device->primary->ordinal(), fd, form.octets);
+    close_elsewhere(std::move(fd));
+    if (base == 0) return nullptr;
   }
   auto mapping = std::make_unique<Mapping>(*this, *device, form, base);
   // The owner may lie about the length.
