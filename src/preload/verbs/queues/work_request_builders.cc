@@ -6,6 +6,7 @@
 #include "host/clock.h"
 #include "host/explain.h"
 #include "preload/verbs/kept_errno.h"
+#include "preload/verbs/operations.h"
 #include "preload/verbs/queues/work_requests.h"
 
 namespace rrdma::verbs {
