@@ -239,21 +239,25 @@ void Relay::deliver(Slot slot, link::Envelope envelope, Octets segments) {
 }
 
 // `waiting` counts the bytes sent. The kernel is asked for the bytes read meanwhile only if the count reaches
-// the user's bound, and then only once per a number of drops: a program that does not read must not delay the
-// others.
+// the user's bound. That costs a call for each slot: if it does not make much room, the program does not
+// read, and the next ones are dropped without asking.
 bool Relay::has_room(User& user, std::size_t octets) {
-  if (is_within_share(user, octets)) return true;
+  if (user.waiting + octets <= share_of(user)) return true;
   if (user.drops++ % kDropsBetweenCounts != 0) return false;
+  const auto has_much = [&] { return user.waiting + octets <= share_of(user) / 8 * 7; };
   count_waiting(user);
-  if (is_within_share(user, octets)) return true;
-  for (auto& [uid, other] : users_) count_waiting(other);
-  return is_within_share(user, octets);
+  if (!has_much()) {
+    for (auto& [uid, other] : users_) count_waiting(other);
+  }
+  if (!has_much()) return false;
+  user.drops = 0;
+  return true;
 }
 
 // Half of what the others leave.
-bool Relay::is_within_share(const User& user, std::size_t octets) const {
+std::uint64_t Relay::share_of(const User& user) const {
   const std::uint64_t others = waiting_ - user.waiting;
-  return others < kUnreadOctetsOfAll && user.waiting + octets <= (kUnreadOctetsOfAll - others) / 2;
+  return others < kUnreadOctetsOfAll ? (kUnreadOctetsOfAll - others) / 2 : 0;
 }
 
 void Relay::count_waiting(User& user) {

@@ -62,7 +62,7 @@ class Relay {
     OwnedFd epoll;              // of its slot sockets
     std::vector<Slot> slots;    // its slots
     std::uint64_t waiting = 0;  // upper bound of the bytes in its unix sockets
-    std::uint32_t drops = 0;    // since its waiting bytes were last counted
+    std::uint32_t drops = 0;    // since there was room
   };
   struct Line {
     uid_t user = 0;
@@ -89,7 +89,7 @@ class Relay {
   void pass_on(const mmsghdr& received);
   void deliver(Slot slot, link::Envelope envelope, Octets segments);
   [[nodiscard]] bool has_room(User& user, std::size_t octets);
-  [[nodiscard]] bool is_within_share(const User& user, std::size_t octets) const;
+  [[nodiscard]] std::uint64_t share_of(const User& user) const;
   void count_waiting(User& user);
 
   std::mutex mutex_;  // guards everything below except atomics
