@@ -6,9 +6,9 @@ set(RRDMA_WARNINGS
   -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wold-style-cast -Woverloaded-virtual -Wno-missing-field-initializers
   # In a unity build, file-local names share one translation unit. Such shadowing is harmless; only GCC can tell it from
   # shadowing of locals.
-  $<$<AND:$<BOOL:${CMAKE_UNITY_BUILD}>,$<CXX_COMPILER_ID:GNU>>:-Wno-shadow;-Wshadow=local>
-  $<$<AND:$<BOOL:${CMAKE_UNITY_BUILD}>,$<NOT:$<CXX_COMPILER_ID:GNU>>>:-Wno-shadow>
-  $<$<AND:$<BOOL:${CMAKE_UNITY_BUILD}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>
+  $<$<AND:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,$<CXX_COMPILER_ID:GNU>>:-Wno-shadow;-Wshadow=local>
+  $<$<AND:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,$<NOT:$<CXX_COMPILER_ID:GNU>>>:-Wno-shadow>
+  $<$<AND:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>
   # At -O1, GCC 12 takes an object behind a checked pointer for one of no size.
   $<$<AND:$<CONFIG:RelWithDebInfo>,$<CXX_COMPILER_ID:GNU>>:-Wno-stringop-overflow>
   # Newer clangs warn of what the header of std::stable_sort of GCC 12 calls.
