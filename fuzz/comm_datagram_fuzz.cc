@@ -191,13 +191,7 @@ class Machine {
 };
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  Input input(rrdma::Octets(data, size));
-  {
-    Machine machine(input);
-    machine.run();
-  }
-  ScriptedDevice::the().require_empty();
-  return 0;
+  return play_on_device<Machine>(data, size);
 }
 
 }  // namespace rrdma::comm_datagram_fuzz

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -20,13 +21,16 @@
 #include "control/fault_messages.h"
 #include "control/process_page.h"
 #include "control/recognition_messages.h"
+#include "control/verbatim_mads.h"
 #include "cost.h"
 #include "daemon/captures.h"
 #include "daemon/fault_rules.h"
 #include "daemon/last_answers.h"
 #include "daemon/peers.h"
+#include "daemon/qp1/captured_mads.h"
 #include "daemon/qp1/cm_service.h"
 #include "daemon/qp1/injected_mads.h"
+#include "daemon/qp1/kernel_mads.h"
 #include "daemon/qp1/recognition.h"
 #include "daemon/registry/device_totals.h"
 #include "daemon/registry/registry.h"
@@ -71,9 +75,9 @@ class World {
   }
 
  private:
-  std::array<Subsystem*, 11> subsystems() {
-    return {&last_answers_,  &captures_,  &fault_rules_, &slots_,       &peers_, &registry_,
-            &device_totals_, &multicast_, &connections_, &recognition_, &qp1_};
+  std::array<Subsystem*, 12> subsystems() {
+    return {&last_answers_,  &captures_,  &fault_rules_, &slots_,       &peers_,       &registry_,
+            &device_totals_, &multicast_, &connections_, &recognition_, &kernel_mads_, &qp1_};
   }
 
   void one_step(std::uint8_t piece) {
@@ -206,11 +210,25 @@ class World {
       }
       case 4: return encode(ListFaults{}, 2);
       case 5: return encode(ClearFault{.number = number()}, 2);
+      case 6: return kernel_message();
       default: {
         RecognisePeer question{.local = kHere, .remote = kHere, .interface_index = number()};
         question.remote.octets[14] = input_.octet();
         question.remote.octets[15] = input_.octet();
         return encode(question, 2);
+      }
+    }
+  }
+  // Of the server of the kernel's device, and of programs that capture their own messages.
+  std::vector<std::uint8_t> kernel_message() {
+    switch (input_.below(3)) {
+      case 0: return encode(ClaimMads{}, 2);
+      case 1: return encode(WatchMads{}, 2);
+      default: {
+        SendMad mad{.local = kHere, .remote = kHere};
+        const Octets content = input_.take(input_.octet());
+        std::copy(content.begin(), content.end(), mad.octets.begin());
+        return encode(mad, 2);
       }
     }
   }
@@ -252,6 +270,8 @@ class World {
   MadPort qp1_{loop_, network_, counters_, 2};
   ConnectionService connections_{qp1_, slots_, counters_, KeySource(3)};
   const InjectedMads injected_mads_{qp1_, connections_, fault_rules_};
+  KernelMads kernel_mads_{qp1_, connections_, counters_};
+  const CapturedMads captured_mads_{qp1_, connections_, captures_};
   Recognition recognition_{qp1_, counters_, false, KeySource(4)};
   LastAnswers last_answers_{slots_, network_, counters_};
   OwnedFd memory_{raw::memfd_create("fuzz", 1)};

@@ -43,6 +43,21 @@ struct Line {
   OwnedFd end;
 };
 
+// Control data of one message: a single value.
+template <typename Value>
+struct Note {
+  void attach(msghdr& message, int level, int type, Value value) {
+    message.msg_control = room.data();
+    message.msg_controllen = room.size();
+    cmsghdr* head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = level;
+    head->cmsg_type = type;
+    head->cmsg_len = CMSG_LEN(sizeof value);
+    std::memcpy(CMSG_DATA(head), &value, sizeof value);
+  }
+  alignas(cmsghdr) std::array<std::uint8_t, CMSG_SPACE(sizeof(Value))> room{};
+};
+
 void open(daemon::Relay& relay, Line& line) {
   OwnedFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_in any{};
@@ -87,16 +102,8 @@ class Machine {
     message.msg_namelen = sizeof to.address;
     message.msg_iov = &piece;
     message.msg_iovlen = 1;
-    alignas(cmsghdr) std::array<std::uint8_t, CMSG_SPACE(sizeof segment)> control{};
-    if (segment != 0) {
-      message.msg_control = control.data();
-      message.msg_controllen = control.size();
-      cmsghdr* head = CMSG_FIRSTHDR(&message);
-      head->cmsg_level = IPPROTO_UDP;
-      head->cmsg_type = UDP_SEGMENT;
-      head->cmsg_len = CMSG_LEN(sizeof segment);
-      std::memcpy(CMSG_DATA(head), &segment, sizeof segment);
-    }
+    Note<std::uint16_t> note;
+    if (segment != 0) note.attach(message, IPPROTO_UDP, UDP_SEGMENT, segment);
     (void)::sendmsg(sender_.get(), &message, MSG_DONTWAIT);
   }
   static void address_to(std::span<std::uint8_t> packet, control::Slot slot) {
@@ -158,17 +165,11 @@ class Machine {
       case 5: {
         std::uint8_t one = 1;
         iovec piece{&one, 1};
-        alignas(cmsghdr) std::array<std::uint8_t, CMSG_SPACE(sizeof end)> control{};
         msghdr message{};
         message.msg_iov = &piece;
         message.msg_iovlen = 1;
-        message.msg_control = control.data();
-        message.msg_controllen = control.size();
-        cmsghdr* head = CMSG_FIRSTHDR(&message);
-        head->cmsg_level = SOL_SOCKET;
-        head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(sizeof end);
-        std::memcpy(CMSG_DATA(head), &end, sizeof end);
+        Note<int> note;
+        note.attach(message, SOL_SOCKET, SCM_RIGHTS, end);
         (void)::sendmsg(end, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
         break;
       }

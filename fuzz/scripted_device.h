@@ -18,6 +18,8 @@
 #include <span>
 #include <vector>
 
+#include "input.h"
+
 namespace rrdma::fuzz {
 
 using ScriptedBytes = std::span<const std::byte>;
@@ -105,5 +107,17 @@ class ScriptedDevice {
   std::uint32_t next_number_ = 1;
   rdma_event_channel* channel_ = nullptr;
 };
+
+// The entry point of a target: the input drives a Machine, which leaves nothing on the device.
+template <typename Machine>
+int play_on_device(const std::uint8_t* data, std::size_t size) {
+  Input input(Octets(data, size));
+  {
+    Machine machine(input);
+    machine.run();
+  }
+  ScriptedDevice::the().require_empty();
+  return 0;
+}
 
 }  // namespace rrdma::fuzz
