@@ -90,7 +90,7 @@ void DeviceTotals::handle_client_gone(Client& client) {
   Devices devices = client.page->devices();
   std::erase_if(devices, [](const auto& device) { return !has_carried(device); });
   if (devices.empty()) return;
-  gone_.push_back({client.token, client.identity, std::move(devices)});
+  gone_.push_back({client.token, client.identity, client.account, std::move(devices)});
   if (gone_.size() <= kGoneMax) return;
   settle(gone_.front());
   gone_.pop_front();
@@ -101,10 +101,19 @@ void DeviceTotals::settle(const Gone& gone) {
   auto known = std::find_if(ended_.begin(), ended_.end(),
                             [&](const Ended& one) { return control::is_one_user(one.user, gone.user); });
   if (known == ended_.end()) {
-    if (ended_.size() == kUsersMax) ended_.pop_front();
-    known = ended_.insert(ended_.end(), {gone.user, {}});
+    if (ended_.size() == kUsersMax) make_room();
+    known = ended_.insert(ended_.end(), {gone.user, gone.account, {}});
   }
   add(known->devices, gone.devices);
+}
+
+void DeviceTotals::make_room() {
+  std::map<uid_t, std::size_t> counts;
+  for (const Ended& one : ended_) ++counts[one.account];
+  const auto most = std::max_element(counts.begin(), counts.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  ended_.erase(std::find_if(ended_.begin(), ended_.end(),
+                            [&](const Ended& one) { return one.account == most->first; }));
 }
 
 bool DeviceTotals::is_back(const Gone& gone) {

@@ -32,14 +32,18 @@ class DeviceTotals final : public Subsystem {
   struct Gone {
     std::uint64_t token;
     control::PeerIdentity user;
+    uid_t account;
     Devices devices;
   };
   struct Ended {
     control::PeerIdentity user;
+    uid_t account;
     Devices devices;
   };
   [[nodiscard]] bool is_back(const Gone& gone);
   void settle(const Gone& gone);
+  // Forgets the oldest user of the account that has the most: it may have thousands.
+  void make_room();
   // A request that is answered in parts: each program has a page to read, and there may be thousands of
   // programs.
   struct Listing {

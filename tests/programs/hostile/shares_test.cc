@@ -298,6 +298,52 @@ TEST(Shares, LastAnswersOfOneUserLeaveTheOthersTheirs) {
       Privilege::kRoot);
 }
 
+// A page of a program whose device has carried something.
+control::ProcessPage page_with_device(const char* name) {
+  auto page = control::ProcessPage::create();
+  EXPECT_TRUE(page.ok());
+  auto& counter = page->counter("messages_sent");
+  page->part_of(counter, page->add_device(name))->store(7);
+  return std::move(*page);
+}
+
+// The names of the devices that the user of this process sees.
+std::vector<std::string> devices_seen() {
+  const auto tool = client_of(control::Role::kTool);
+  EXPECT_TRUE(tool->send(control::encode(control::ListDevices{}, 2)));
+  std::vector<std::string> names;
+  for (auto next = tool->receive(); next && next->type() != control::MessageType::kDone;
+       next = tool->receive()) {
+    if (const auto device = next->as<control::DeviceEntry>()) names.push_back(device->name);
+  }
+  return names;
+}
+
+TEST(Shares, TotalsOfManyUidsLeaveTheOthersTheirs) {
+  in_own_network(
+      [] {
+        const SystemDaemon daemon;
+        as(kAlice, [] {
+          const auto page = page_with_device("alices");
+          (void)client_of(control::Role::kProgram, page.fd());
+        });
+        ManyUids mallory(400, [] {
+          const auto page = page_with_device("mallorys");
+          for (uid_t uid = 1; uid <= 300; ++uid) {
+            const ActingAs other(uid);
+            (void)client_of(control::Role::kProgram, page.fd());
+          }
+        });
+        EXPECT_TRUE(mallory.succeeded());
+        as(kAlice, [] {
+          const auto watcher = open_client();
+          EXPECT_TRUE(eventually([&] { return watcher->status()->clients == 1; }));
+          EXPECT_EQ(devices_seen(), std::vector<std::string>{"alices"});
+        });
+      },
+      Privilege::kRoot);
+}
+
 // Asks whether a host is RRDMA; true if the daemon knows by now.
 bool is_known(RawClient& client, std::uint32_t number) {
   control::RecognisePeer question{.local = kHere, .remote = wire::gid_of_ipv4({10, 0, 0, 0})};
