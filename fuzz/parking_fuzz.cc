@@ -125,7 +125,7 @@ class World {
   void scribble() {
     const off_t at = input_.word() * 4 % kLedgerHead;
     const Octets octets = input_.take(input_.octet());
-    (void)::pwrite(ledger_.fd(), octets.data(), octets.size(), at);
+    (void)!::pwrite(ledger_.fd(), octets.data(), octets.size(), at);
   }
 
   // ---- the daemon ----

@@ -220,7 +220,8 @@ int run_show(const LabOptions& options) {
     std::cout << terminal_picture(joined->state.topology, joined->state.cut, traffic);
     return kExitSuccess;
   }
-  if (folder >= 0) (void)::fchdir(folder);
+  if (folder < 0 || ::fchdir(folder) != 0)
+    return complain(kName, "cannot go back to the current folder: " + std::string(std::strerror(errno)), "");
   std::ofstream file(options.svg);
   file << svg_picture(joined->state.topology, joined->state.cut);
   file.close();
