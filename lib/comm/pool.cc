@@ -118,7 +118,7 @@ Result<std::unique_ptr<Slab>> Slab::map(ibv_pd* domain, std::size_t size, int ac
   };
   void* data = pages == Pages::kHuge ? map_huge(size) : map_ordinary(size);
   if (data == MAP_FAILED) return fail(Code::kNoMemory, "no mapping");
-  std::unique_ptr<Slab> slab(new Slab(static_cast<std::byte*>(data), size));
+  std::unique_ptr<Slab> slab(new Slab(static_cast<std::byte*>(data), size, pages));
   slab->region_ = ibv_reg_mr(domain, data, size, access);
   if (slab->region_ == nullptr) return fail(Code::kNoMemory, "the device refuses to register memory");
   return slab;
@@ -143,12 +143,48 @@ PoolState::PoolState(Ref<PoolState> source, std::size_t limit)
 
 PoolState::~PoolState() = default;
 
+std::size_t PoolState::most_registered() const {
+  const std::size_t limit = std::min(options_.limit, ~std::size_t{0} / 4);
+  return 2 * (limit + options_.slab);
+}
+
+void PoolState::shrink() {
+  // Takes the pieces of idle slabs out of a list of free ones.
+  const auto keep_used = [this](Chunk*& list) {
+    Chunk* kept = nullptr;
+    for (Chunk* chunk = std::exchange(list, nullptr); chunk != nullptr;) {
+      Chunk* const next = chunk->next;
+      Chunk*& into = chunk->slab->in_use == 0 ? spare_ : kept;
+      chunk->next = std::exchange(into, chunk);
+      chunk = next;
+    }
+    list = kept;
+  };
+  for (Chunk*& list : free_small_) keep_used(list);
+  for (auto& [capacity, list] : free_large_) keep_used(list);
+  std::erase_if(free_large_, [](const auto& one) { return one.second == nullptr; });
+  std::erase_if(slabs_, [this](const std::unique_ptr<Slab>& slab) {
+    if (slab->in_use != 0) return false;
+    Front& front = front_of(slab->pages());
+    front.registered -= slab->size();
+    if (front.slab == slab.get()) front.slab = nullptr;
+    return true;
+  });
+}
+
 Result<void> PoolState::grow(std::size_t size, Pages pages) {
   const int access = verbs_access(options_.remote);
   Front& front = front_of(pages);
+  if (registered() + size > options_.limit) shrink();
   // Ordinary pages cost nothing until they are touched. For huge pages, double the memory each time, so that
   // few regions hold many pieces.
-  const std::size_t more = pages == Pages::kHuge ? std::min(front.registered, kLargestGrowth) : options_.slab;
+  std::size_t more = pages == Pages::kHuge ? std::min(front.registered, kLargestGrowth) : options_.slab;
+  if (registered() + more > most_registered()) more = 0;
+  if (registered() + size > most_registered()) {
+    return Error(Code::kNoMemory, During::kTake)
+        .with_note(std::to_string(registered()) + " bytes are registered, " + std::to_string(in_use_) +
+                   " of them in use");
+  }
   auto slab = Slab::map(reactor_->domain(), std::max(more, size), access, pages);
   if (!slab && more > size) slab = Slab::map(reactor_->domain(), size, access, pages);
   if (!slab) return slab.error();
@@ -166,6 +202,7 @@ Result<Chunk*> PoolState::cut(std::size_t size, Pages pages) {
   if (free != nullptr) {
     Chunk* chunk = free;
     free = chunk->next;
+    ++chunk->slab->in_use;
     return chunk;
   }
   Front& front = front_of(pages);
@@ -173,7 +210,10 @@ Result<Chunk*> PoolState::cut(std::size_t size, Pages pages) {
   if (front.slab == nullptr || front.slab->size() - front.cut < whole) {
     if (auto grown = grow(whole, pages); !grown) return grown.error();
   }
-  Chunk& chunk = chunks_.emplace_back();
+  Chunk& chunk = spare_ != nullptr ? *spare_ : chunks_.emplace_back();
+  if (&chunk == spare_) spare_ = chunk.next;
+  chunk.slab = front.slab;
+  ++front.slab->in_use;
   chunk.data = front.slab->data() + front.cut + kHeadroom;
   chunk.capacity = capacity;
   chunk.lkey = front.slab->region().lkey;
@@ -254,6 +294,7 @@ void PoolState::give_back(Chunk* chunk) {
     source_->give_back(chunk);
   } else {
     forbid(*chunk);
+    --chunk->slab->in_use;
     Chunk*& free = chunk->kind == kLargeKind ? free_large_[chunk->capacity] : free_small_[chunk->kind];
     chunk->next = free;
     free = chunk;

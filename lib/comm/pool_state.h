@@ -1,7 +1,8 @@
 // PoolState: slabs of registered memory, and free pieces by size. A slab is mapped from a memfd, or from huge
 // pages for large pieces, and registered as one region. Pieces are cut from its front and keep their size
-// class forever. Sizes up to 64 KiB are powers of two and larger ones whole pages, so that equal requests
-// reuse pieces.
+// class. Sizes up to 64 KiB are powers of two and larger ones whole pages, so that equal requests reuse
+// pieces. Requests of many sizes leave free pieces of each: when the slabs together exceed the limit of the
+// pool, those without pieces in use are given back.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -37,11 +38,15 @@ class Slab {
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] const ibv_mr& region() const { return *region_; }
+  [[nodiscard]] Pages pages() const { return pages_; }
+  // Pieces in use.
+  std::size_t in_use = 0;
 
  private:
-  Slab(std::byte* data, std::size_t size) : data_(data), size_(size) {}
+  Slab(std::byte* data, std::size_t size, Pages pages) : data_(data), size_(size), pages_(pages) {}
   std::byte* data_;
   std::size_t size_;
+  Pages pages_;
   ibv_mr* region_ = nullptr;
 };
 
@@ -90,6 +95,10 @@ class PoolState final : public Counted, public Link {
   Front& front_of(Pages pages) { return pages == Pages::kHuge ? huge_ : ordinary_; }
   Result<Chunk*> cut(std::size_t size, Pages pages);
   Result<void> grow(std::size_t size, Pages pages);
+  // Gives back the slabs without pieces in use.
+  void shrink();
+  // The most bytes to register. Pieces in use may keep slabs that are free otherwise.
+  [[nodiscard]] std::size_t most_registered() const;
   // The pool that owns the memory: this one, unless it is a quota.
   PoolState& source() { return source_ ? source_->source() : *this; }
   [[nodiscard]] bool fits(std::size_t size) const;
@@ -104,6 +113,7 @@ class PoolState final : public Counted, public Link {
   Front ordinary_;
   Front huge_;
   std::deque<Chunk> chunks_;
+  Chunk* spare_ = nullptr;  // chunks of slabs that were given back
   std::vector<Chunk*> free_small_;
   std::map<std::size_t, Chunk*> free_large_;
   List<Operation> waiters_;    // of this pool and all quotas on it

@@ -1,5 +1,6 @@
 // Pool and Buffer: memory that is registered with the device once and then handed out. A Pool grows by slabs
-// up to its limit. A Buffer belongs to its holder, or to the operation it was passed to.
+// up to its limit, and gives unused ones back beyond it. A Buffer belongs to its holder, or to the operation
+// it was passed to.
 #pragma once
 
 #include <cstddef>
@@ -50,6 +51,7 @@ struct PoolOptions {
 
 namespace detail {
 class PoolState;
+class Slab;
 
 // A piece of a slab. The kHeadroom bytes before `data` belong to the library.
 struct Chunk {
@@ -59,6 +61,7 @@ struct Chunk {
   std::uint32_t rkey = 0;
   std::uint32_t kind = 0;
   Chunk* next = nullptr;
+  Slab* slab = nullptr;
 };
 }  // namespace detail
 

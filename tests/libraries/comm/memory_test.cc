@@ -1,5 +1,6 @@
 // Pools and buffers: limits, quotas, waiting, reuse; and no allocation for a message in the steady state.
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <vector>
@@ -84,6 +85,37 @@ TEST_F(Memory, WrappedMemoryIsNotCopied) {
   EXPECT_EQ(owner.use_count(), 1);
   EXPECT_EQ(context_.pool().wrap({}, nullptr).error().code(), Code::kInvalid);
   EXPECT_FALSE(Pool::wrapped(take(1)));
+}
+
+// A peer may choose the sizes, so pieces of one size must not stay when another is asked for.
+TEST_F(Memory, ManySizesDoNotAddUp) {
+  for (const Access remote : {Access::kNone, Access::kRead}) {
+    auto pool = Pool::create(context_, {.limit = 8_MiB, .remote = remote}).value_or_throw();
+    const Buffer small = pool.take(100).value_or_throw();
+    for (std::size_t i = 0; i < 300; ++i) {
+      Buffer piece = pool.take(1_MiB + i * 4096).value_or_throw();
+      std::memset(piece.data(), 1, piece.size());
+      ASSERT_LE(pool.registered(), 18_MiB) << i;
+    }
+    EXPECT_EQ(pool.in_use(), small.capacity());
+  }
+}
+
+// A small piece in each slab keeps all of them: the pool says so, and grows again when they are free.
+TEST_F(Memory, PinnedSlabsAreBounded) {
+  auto pool = Pool::create(context_, {.limit = 8_MiB, .remote = Access::kRead}).value_or_throw();
+  std::vector<Buffer> pins;
+  bool full = false;
+  for (std::size_t i = 0; i < 100 && !full; ++i) {
+    const auto piece = pool.take(900_KiB + i * 4096);
+    full = !piece;
+    auto pin = pool.take(64_KiB - i);
+    if (pin) pins.push_back(std::move(*pin));
+    ASSERT_LE(pool.registered(), 19_MiB) << i;
+  }
+  EXPECT_TRUE(full);
+  pins.clear();
+  EXPECT_TRUE(pool.take(4_MiB));
 }
 
 TEST_F(Memory, AnExhaustedPoolSaysSo) {
