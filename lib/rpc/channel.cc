@@ -33,6 +33,7 @@ Request::Request(ClientConnection* connection, const Method& method, CallOptions
   context_ = &connection->line().context();
   connection->intercept(method_, options_, failure_);
   if (!failure_.ok()) return;
+  span_ = connection->open_span(options_);
   if (!options_.metadata.empty()) {
     if (!fits(options_.metadata)) {
       failure_ = Status(Code::kResourceExhausted, "the metadata is larger than a frame allows");

@@ -117,6 +117,7 @@ void ClientConnection::free_slot(ClientCall* call) {
   call->trailers.clear();
   call->headers.clear();
   call->headed = false;
+  call->span.reset();
   if (!call->status.ok()) call->status = Status();
   if (!call->given_up.ok()) call->given_up = Status();
   call->close_streams();
@@ -200,7 +201,8 @@ ClientCall* ClientConnection::begin(Request& request, Status& status) {
   }
   if (shape == Shape::kClientStream || shape == Shape::kBidirectional)
     call->outbound = comm::detail::Ref<Outbound>(new Outbound(line_, call->id, server_.window));
-  if (options_.after) {
+  call->span = std::move(request.span_);
+  if (tells()) {
     call->method = request.method_;
     call->begun = comm::Clock::now();
     call->deadline = limit.at();
@@ -243,7 +245,7 @@ void ClientConnection::abandon(ClientCall* call) {
   call->held = false;
   std::string().swap(call->parts);
   call->headers.clear();
-  if (options_.after) {
+  if (tells()) {
     const bool late = comm::Clock::now() >= call->deadline;
     tell_end(*call, Status(late ? Code::kDeadlineExceeded : Code::kCancelled, "the caller gave it up"));
   }
@@ -255,7 +257,8 @@ void ClientConnection::abandon(ClientCall* call) {
 }
 
 void ClientConnection::tell_end(const ClientCall& call, const Status& status) const {
-  options_.after(call.method, status, comm::Clock::now() - call.begun);
+  if (options_.after) options_.after(call.method, status, comm::Clock::now() - call.begun);
+  if (call.span) call.span->end(options_.spans, call.method.service, call.method.name, peer_, status);
 }
 
 void ClientConnection::settle(ClientCall* call, Status status, bool sent) {
@@ -272,7 +275,7 @@ void ClientConnection::settle(ClientCall* call, Status status, bool sent) {
   // Report the status that the caller already got, even if the server's reply crossed with it.
   call->status = call->given_up.ok() ? std::move(status) : call->given_up;
   if (!call->held) return free_slot(call);
-  if (options_.after && sent) tell_end(*call, call->status);
+  if (tells() && sent) tell_end(*call, call->status);
   if (call->streams)
     call->end_streams(call->status,
                       call->status.ok() ? Status(Code::kCancelled, "the call is over") : call->status);

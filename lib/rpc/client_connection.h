@@ -41,7 +41,8 @@ struct ClientCall {
   comm::detail::Ref<Inbound> inbound;  // null for calls without this stream
   comm::detail::Ref<Outbound> outbound;
   ClientCall* next_free = nullptr;
-  // Used only for ChannelOptions::after.
+  std::unique_ptr<OpenSpan> span;
+  // Used only for ChannelOptions::after and spans.
   Method method;
   comm::Clock::time_point begun;
   comm::Clock::time_point deadline;
@@ -103,6 +104,13 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void intercept(const Method& method, CallOptions& options, Status& status) const {
     if (options_.before) status = options_.before(method, options);
   }
+  // Opens the span of a call, if somebody wants it.
+  [[nodiscard]] std::unique_ptr<OpenSpan> open_span(CallOptions& options) const {
+    if (!options_.spans) return nullptr;
+    auto span = std::make_unique<OpenSpan>(Span::Kind::kClient, options.metadata);
+    span->mark(options.metadata);
+    return span;
+  }
   // The caller has destroyed the handle.
   void abandon(ClientCall* call);
   [[nodiscard]] Status why() const;
@@ -135,7 +143,9 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   // Handles the reply: closes the memory that was open to the server.
   void settle(ClientCall* call, Status status, bool sent = true);
   void free_slot(ClientCall* call);
+  // Tells `after` and `spans`.
   void tell_end(const ClientCall& call, const Status& status) const;
+  [[nodiscard]] bool tells() const { return options_.after || options_.spans; }
   void end(Status status);
   // The status after a violation of the protocol.
   [[nodiscard]] Status broken() const;

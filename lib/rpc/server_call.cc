@@ -19,6 +19,11 @@ constexpr std::size_t kMaxDetails = 1024;
 
 std::string_view Call::peer() const { return connection_->line().endpoint().peer(); }
 
+std::optional<TraceContext> Call::trace() const {
+  const auto& call = static_cast<const detail::ServerCall&>(*this);
+  return call.span_ ? call.span_->context() : TraceContext::of(metadata_);
+}
+
 Status Call::send_headers() {
   auto& call = static_cast<detail::ServerCall&>(*this);
   if (call.headed_ || call.replied_)

@@ -195,6 +195,8 @@ bool ServerConnection::handle_call(const Frame& frame, const comm::Message& mess
   ServerCall* call = begin(frame, message, *served);
   if (held != 0) call->metadata_ = std::move(metadata);
   call->metadata_held_ = held;
+  if (server_->options().spans)
+    call->span_ = std::make_unique<OpenSpan>(Span::Kind::kServer, call->metadata_);
   start(call);
   return true;
 }
@@ -377,6 +379,11 @@ void ServerConnection::replied(const ServerCall& call, const Status& status) {
   ++served.ended[static_cast<std::size_t>(status.code())];
   served.latencies.record(time_since(call.begun_));
   if (server_->options().after) server_->options().after(call, status);
+  if (call.span_) {
+    // A server that is shutting down has closed the connection already.
+    const std::string_view peer = line_.endpoint() ? line_.endpoint().peer() : std::string_view();
+    call.span_->end(server_->options().spans, call.method_->service, call.method_->name, peer, status);
+  }
   slots_[slot_of(call.id_)] = nullptr;
 }
 
@@ -391,6 +398,7 @@ void ServerConnection::finish(ServerCall* call) {
   call->headers_.clear();
   call->trailers_.clear();
   call->stop_.reset();
+  call->span_.reset();
   call->reply_.release();
   call->result_ = comm::Buffer();
   call->offered_ = {};

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -19,6 +20,7 @@
 #include "rrdma/rpc/frame_memory.h"
 #include "rrdma/rpc/metadata.h"
 #include "rrdma/rpc/method.h"
+#include "rrdma/rpc/spans.h"
 #include "rrdma/rpc/status.h"
 #include "rrdma/rpc/visibility.h"
 
@@ -45,6 +47,9 @@ class RRDMA_RPC_API Call {
   Status send_headers();
   // Metadata to send back with the result or the status.
   [[nodiscard]] Metadata& trailers() { return trailers_; }
+  // The trace context to hand on to calls that the handler makes: that of this call's span if there is
+  // ServerOptions::spans, otherwise the caller's. Empty if the caller sent none, either.
+  [[nodiscard]] std::optional<TraceContext> trace() const;
   [[nodiscard]] const Method& method() const { return *method_; }
   // The caller's address as reported by rdma_cm. It identifies a host, not a user; see ServerOptions::secret.
   [[nodiscard]] std::string_view peer() const;
@@ -137,7 +142,8 @@ class RRDMA_RPC_API ServerCall final : public Call {
   comm::detail::Ref<Inbound> inbound_;  // null for calls without this stream
   comm::detail::Ref<Outbound> outbound_;
   ServerCall* next_free_ = nullptr;
-  std::size_t metadata_held_ = 0;  // bytes of the connection's memory, for metadata_
+  std::unique_ptr<OpenSpan> span_;  // null: nobody wants it
+  std::size_t metadata_held_ = 0;   // bytes of the connection's memory, for metadata_
 };
 
 }  // namespace detail

@@ -16,6 +16,7 @@
 #include "rrdma/rpc/client_call.h"
 #include "rrdma/rpc/encryption.h"
 #include "rrdma/rpc/method.h"
+#include "rrdma/rpc/spans.h"
 #include "rrdma/rpc/visibility.h"
 
 namespace rrdma::rpc {
@@ -41,6 +42,8 @@ struct ChannelOptions {
   // Called once at the end of each call that was sent, with its status and duration. A call that its caller
   // gave up ends with kCancelled, or with kDeadlineExceeded if its deadline passed.
   std::function<void(const Method&, const Status&, std::chrono::nanoseconds)> after = {};
+  // Gets a span of each call that was sent. The metadata `traceparent` of the call names the parent.
+  SpanSink spans = {};
   // Methods that the server must have, with the same form and version. Otherwise connecting fails with
   // kFailedPrecondition. See expecting().
   std::vector<Method> expects = {};

@@ -17,6 +17,7 @@
 #include "rrdma/rpc/frame_memory.h"
 #include "rrdma/rpc/metadata.h"
 #include "rrdma/rpc/method.h"
+#include "rrdma/rpc/spans.h"
 #include "rrdma/rpc/status.h"
 #include "rrdma/rpc/visibility.h"
 
@@ -95,6 +96,7 @@ class RRDMA_RPC_API Request {
   std::size_t head_ = 0;
   comm::Buffer large_;
   Status failure_;
+  std::unique_ptr<OpenSpan> span_;  // null: nobody wants it
 };
 
 template <typename A>

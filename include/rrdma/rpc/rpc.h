@@ -15,6 +15,7 @@
 #include "rrdma/rpc/metadata.h"
 #include "rrdma/rpc/method.h"
 #include "rrdma/rpc/server.h"
+#include "rrdma/rpc/spans.h"
 #include "rrdma/rpc/statistics.h"
 #include "rrdma/rpc/status.h"
 #include "rrdma/rpc/trace.h"

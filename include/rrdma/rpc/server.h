@@ -17,6 +17,7 @@
 #include "rrdma/rpc/encryption.h"
 #include "rrdma/rpc/handler.h"
 #include "rrdma/rpc/log.h"
+#include "rrdma/rpc/spans.h"
 #include "rrdma/rpc/statistics.h"
 #include "rrdma/rpc/status.h"
 #include "rrdma/rpc/visibility.h"
@@ -49,6 +50,7 @@ struct ServerOptions {
   // exception, the status has its text, which the caller does not get (except that of a Failure).
   std::function<void(const Call&, const Status&)> after = {};
   Log log = {};              // gets the events of connections
+  SpanSink spans = {};       // gets a span of each call that started
   std::uint16_t depth = 64;  // frames of one connection that the server has room for
   // Enables rrdma.Health, rrdma.Reflection and rrdma.Metrics, which `rrdma rpc` queries.
   bool reflection = true;

@@ -3,6 +3,8 @@
 //
 //   server, in ServerOptions::before:  auto from = TraceContext::of(call.metadata());
 //   client, in ChannelOptions::before: options.metadata.add(kTraceParent, here.child().text());
+//
+// spans.h exports the spans of calls.
 #pragma once
 
 #include <sys/random.h>
