@@ -13,6 +13,11 @@
 namespace rrdma::rpc {
 inline namespace v0 {
 namespace detail {
+namespace {
+// The interval between attempts to listen while another server does.
+constexpr std::chrono::milliseconds kTakeOverInterval{2};
+}  // namespace
+
 ServerState::ServerState(comm::Context& context, const ServerOptions& options)
     : ServerState(context, options, *this) {}
 
@@ -75,11 +80,32 @@ Status ServerState::listen(std::string_view address) {
     return {Code::kFailedPrecondition, kNoSecret};
   auto listener = context_->listen(address);
   if (!listener) return status_of(listener.error());
+  return serve_at(std::move(*listener));
+}
+
+Status ServerState::serve_at(comm::Listener listener) {
   const Status started = start_workers();
   if (!started.ok()) return started;
-  listener_ = std::move(*listener);
+  listener_ = std::move(listener);
   scope_.spawn(accept_all());
   return {};
+}
+
+// Threads are started before, so that clients do not wait for them.
+comm::Task<Status> ServerState::take_over(std::string address, comm::Limit limit) {
+  if (options_.encryption == Encryption::kAlways && options_.secret.empty())
+    co_return Status(Code::kFailedPrecondition, kNoSecret);
+  Status started = start_workers();
+  if (!started.ok()) co_return started;
+  for (;;) {
+    auto listener = context_->listen(address);
+    if (listener) co_return serve_at(std::move(*listener));
+    if (listener.error().code() != comm::Code::kInUse) co_return status_of(listener.error());
+    const comm::Clock::time_point next = comm::Clock::now() + kTakeOverInterval;
+    if (next >= limit.at()) co_return status_of(listener.error());
+    auto slept = co_await context_->sleep_until(next, limit.stop());
+    if (!slept) co_return status_of(slept.error());
+  }
 }
 
 Status ServerState::start_workers() {
@@ -346,6 +372,9 @@ void Server::describe(std::string_view service, std::string_view descriptors) {
 }
 void Server::set_serving(std::string_view service, bool serving) { state_->set_serving(service, serving); }
 comm::Task<ServerStatistics> Server::statistics() { return state_->statistics(); }
+comm::Task<Status> Server::take_over(std::string address, comm::Limit limit) {
+  return state_->take_over(std::move(address), std::move(limit));
+}
 Status Server::listen(std::string_view address) { return state_->listen(address); }
 std::uint16_t Server::port() const { return state_->listener().port(); }
 std::string_view Server::address() const { return state_->listener().address(); }

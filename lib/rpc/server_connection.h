@@ -163,6 +163,7 @@ class ServerState {
     directory_->describe(service, descriptors);
   }
   Status listen(std::string_view address);
+  comm::Task<Status> take_over(std::string address, comm::Limit limit);
   comm::Task<Status> drain(comm::Limit limit);
   void abort();
   // Accepts or refuses a client, and serves it until the connection ends.
@@ -198,6 +199,8 @@ class ServerState {
   }
 
  private:
+  // Accepts clients from now on.
+  Status serve_at(comm::Listener listener);
   comm::Task<void> accept_all();
   // Decides whether to serve the client, and whether to encrypt. False if the client was refused.
   bool agrees(comm::Incoming& incoming, const std::optional<ClientHello>& hello, bool& encrypt);

@@ -93,6 +93,10 @@ class RRDMA_RPC_API Server {
 
   // Listens on "host:port", ":port" or port 0, and answers calls from now on.
   Status listen(std::string_view address);
+  // The same for a server that replaces another one, for instance that of an older process: waits as long as
+  // another one listens there. The other one drains as soon as this one is ready to serve. No call of a
+  // Client with ClientOptions::wait_for_ready is lost.
+  [[nodiscard]] comm::Task<Status> take_over(std::string address, comm::Limit limit = {});
   [[nodiscard]] std::uint16_t port() const;
   [[nodiscard]] std::string_view address() const;
 

@@ -1,5 +1,5 @@
 # rrdma::rpc between processes: a server killed in every phase of calls, and the examples. Arguments: the command, the
-# programs `death` and `dying`, the folder of the examples.
+# programs `death`, `dying` and `restart`, the folder of the examples.
 import json
 import os
 import pathlib
@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/comm
 import surroundings  # noqa: E402  (it knows where the harness is)
 from peers import HOST, Server, each_link, run, words  # noqa: E402
 
-DEATH, DYING, EXAMPLES = sys.argv[2:5]
+DEATH, DYING, RESTART, EXAMPLES = sys.argv[2:6]
 
 
 class Processes(unittest.TestCase):
@@ -38,6 +38,42 @@ class Processes(unittest.TestCase):
                 with self.subTest(phase=phase), Server(link, DYING, "serve", address, phase):
                     print(end=run(link, DYING, "call", address, phase), flush=True)
         each_link(self, 7230, test)
+
+    def test_a_server_that_is_replaced(self):
+        """New processes take the address over while calls run: none is lost, none is executed twice."""
+        def test(link, address):
+            with tempfile.TemporaryDirectory() as folder:
+                ledger = pathlib.Path(folder, "ledger")
+
+                def start(*what):
+                    return subprocess.Popen(words(RESTART, *what), stdout=subprocess.PIPE, text=True, env={**os.environ, **link})
+                server, caller = start("serve", address, ledger), None
+                try:
+                    self.assertEqual(server.stdout.readline(), "serving\n")
+                    caller = start("call", address)
+                    self.assertEqual(caller.stdout.readline(), "calling\n")
+                    for _ in range(8):
+                        time.sleep(0.2)
+                        before, server = server, start("serve", address, ledger)
+                        time.sleep(0.3)  # it waits for the address
+                        before.terminate()
+                        self.assertEqual(server.stdout.readline(), "serving\n")
+                        rest, _ = before.communicate(timeout=60)
+                        self.assertEqual((before.returncode, rest), (0, ""))
+                    time.sleep(0.2)
+                    caller.terminate()
+                    said, _ = caller.communicate(timeout=60)
+                    self.assertEqual(caller.returncode, 0, said)
+                    paid, talks, connections = (int(word) for word in said.split() if word.isdigit())
+                    self.assertEqual(ledger.stat().st_size, paid, "a call was lost or executed twice")
+                    self.assertGreater(talks, 0)
+                    self.assertGreaterEqual(connections, 9)
+                    print(f"  {paid} calls and {talks} streams through 8 restarts", flush=True)
+                finally:
+                    for process in filter(None, (server, caller)):
+                        process.kill()
+                        process.communicate()
+        each_link(self, 7260, test)
 
     def test_hello(self):
         def test(link, address):
