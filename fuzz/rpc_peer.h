@@ -249,11 +249,15 @@ class RpcMachine {
   void begin_measuring() {
     heap_before_ = taken_octets();
     pool_before_ = context_.pool().in_use();
+    registered_before_ = ScriptedDevice::the().registered();
   }
   // `values`: of the application, at most.
   void measure(std::size_t values) {
     const std::size_t allowed = 2 * kConnectionMemory + values + (512 << 10);
     require(context_.pool().in_use() <= pool_before_ + allowed, "the peer makes the pool lend too much");
+    // Slabs are larger than the pieces in them.
+    require(ScriptedDevice::the().registered() <= registered_before_ + allowed + (2 << 20),
+            "the peer makes the program register too much");
     require(taken_octets() <= heap_before_ + static_cast<std::int64_t>(allowed + (1 << 20)),
             "the peer makes the program hold too much");
   }
@@ -284,6 +288,7 @@ class RpcMachine {
  private:
   std::int64_t heap_before_ = 0;
   std::size_t pool_before_ = 0;
+  std::size_t registered_before_ = 0;
 };
 
 }  // namespace rrdma::fuzz

@@ -179,6 +179,12 @@ void ScriptedDevice::require_empty() const {
   require(others_ == 0, "a queue, domain, channel or address handle was not destroyed");
 }
 
+std::size_t ScriptedDevice::registered() const {
+  std::size_t octets = 0;
+  for (const auto& [key, region] : regions_) octets += region->length;
+  return octets;
+}
+
 ScriptedId* ScriptedDevice::find(ScriptedId::State state) const {
   for (ScriptedId* id : ids_) {
     if (id->state == state) return id;

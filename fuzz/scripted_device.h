@@ -67,6 +67,8 @@ class ScriptedDevice {
   // Everything was destroyed.
   void require_empty() const;
   [[nodiscard]] const std::vector<ScriptedId*>& ids() const { return ids_; }
+  // Bytes of all registered memory.
+  [[nodiscard]] std::size_t registered() const;
   // The first identifier in this state; null if there is none.
   [[nodiscard]] ScriptedId* find(ScriptedId::State state) const;
 
