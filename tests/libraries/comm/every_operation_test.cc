@@ -61,6 +61,7 @@ class EveryOperation : public Withdrawing {
 
   void add_connections() {
     add("Connecting", "connect", [this](Limit l) { return context_.connect(address(), l); });
+    add("LookingUp", "look up", [this](Limit l) { return context_.look_up("localhost:7", l); });
     add("Accepting", "accept", [this](Limit l) { return listener_.accept(l); });
     add("Arriving", "next", [this](Limit l) { return listener_.next(l); });
     entries_.push_back(
