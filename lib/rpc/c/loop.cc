@@ -162,7 +162,7 @@ void Loop::push(Event event) {
 void Loop::ring() {
   if (!threaded_) return;
   const std::uint64_t one = 1;
-  static_cast<void>(::write(bell_, &one, sizeof(one)));
+  (void)!::write(bell_, &one, sizeof(one));
   changed_.notify_one();
 }
 
@@ -193,7 +193,7 @@ bool Loop::take(Event& event) {
   events_.pop_front();
   if (events_.empty() && threaded_) {
     std::uint64_t rings = 0;
-    static_cast<void>(::read(bell_, &rings, sizeof(rings)));
+    (void)!::read(bell_, &rings, sizeof(rings));
   }
   return true;
 }
