@@ -39,6 +39,8 @@ class RingWriter {
   void clear_starved() { starved_ = false; }
   // True if the last refused frame would fit now. REQUIRES: a full barrier since the peer was told to ring.
   [[nodiscard]] bool room_came();
+  // The peer has answered: it reads each record as it comes.
+  void note_answer() { unanswered_ = 0; }
   // The reader has taken everything that was written. It wrote its answers before this became true.
   [[nodiscard]] bool served() const { return control_->served.load(std::memory_order_acquire) == head_; }
   [[nodiscard]] std::uint64_t position() const { return head_; }
@@ -53,6 +55,8 @@ class RingWriter {
     return octets <= to_end ? octets <= free : to_end + octets <= free;
   }
   bool has_room_after_refresh();
+  // The reader knows the route of this path.
+  [[nodiscard]] bool knows_route(const objects::Path& path) const;
   void refresh();
   void turn_back_if_wanted(std::size_t octets);
   void publish(std::uint8_t* record, RecordHead head);
@@ -64,8 +68,9 @@ class RingWriter {
   std::uint64_t head_ = 0;
   std::uint64_t consumed_ = 0;  // as last seen
   std::size_t soft_limit_;
-  std::size_t needed_ = 0;  // by the last has_room()
-  PeerRoute route_{};       // as the reader knows it
+  std::size_t needed_ = 0;        // by the last has_room()
+  PeerRoute route_{};             // as the reader knows it
+  std::uint32_t unanswered_ = 0;  // records since the peer last wrote one
   bool broken_ = false;
   bool starved_ = false;
 };
@@ -90,6 +95,9 @@ class RingReader {
   ReadVerdict read(RecordView& record);
   // Returns the record's room to the writer.
   void release();
+  // Requests the cache lines behind the next record. REQUIRES: has_record(), so the writer is ahead.
+  // Otherwise this would take away a line that the writer is about to fill.
+  void fetch_ahead() const;
   // All answers to released records have been sent.
   void tell_served() { control_->served.store(position_, std::memory_order_release); }
   // True if the writer waits for room and must be woken. Costs a barrier only once for each quarter of the

@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "link/shm/introduction.h"
+#include "wire/bth_words.h"
 #include "wire/icrc.h"
 
 namespace rrdma::link {
@@ -18,6 +19,12 @@ constexpr std::size_t kTurnMax = 16;  // records of one channel before the next 
 constexpr std::size_t kHotPorts = 8;
 constexpr int kDoorbellsAtOnce = 16;
 constexpr int kKnocksAtOnce = 64;
+constexpr std::uint8_t kSendOnly =
+    wire::Opcode(wire::Transport::kReliableConnection, wire::Step::kSendOnly).value;
+constexpr std::uint8_t kSendOnlyImmediate =
+    wire::Opcode(wire::Transport::kReliableConnection, wire::Step::kSendOnlyImmediate).value;
+constexpr std::uint8_t kAcknowledge =
+    wire::Opcode(wire::Transport::kReliableConnection, wire::Step::kAcknowledge).value;
 
 }  // namespace
 
@@ -319,9 +326,58 @@ void ShmLink::flush(Instant) {
 }
 
 // The peer wrote the route, but this side knows which party owns the ring.
-void ShmLink::deliver(const RecordView& record, const Port& port, Receiver& receiver) {
+void ShmLink::follow_route(Port& port) {
   const PeerRoute& route = port.reader.route();
-  if ((record.head.flags & kRecordCorrupted) != 0) return count(kCorrupted);
+  port.origin.source = route.source;
+  port.origin.destination = route.destination;
+  port.origin.traffic_class = route.traffic_class;
+  port.origin.ecn_marked = (route.traffic_class & 3) == 3;
+}
+
+// The packet, if it is a SEND of a reliable connection in one record, or an answer without data. These need
+// no table of shapes. Null: the general parser decides.
+const wire::TransportPacket* ShmLink::parse_straight(const RecordView& record) {
+  const std::uint8_t* const headers = record.headers.data();
+  const std::size_t header_octets = record.head.header_octets;
+  wire::TransportPacket* packet = &send_;
+  switch (headers[0]) {
+    case kSendOnly:
+      if (header_octets != wire::kBthOctets) return nullptr;
+      send_.headers.immediate = {};
+      break;
+    case kSendOnlyImmediate:
+      if (header_octets != wire::kBthOctets + wire::kImmediateOctets) return nullptr;
+      send_.headers.immediate = wire::parse_immediate(headers + wire::kBthOctets);
+      break;
+    case kAcknowledge:
+      if (header_octets != wire::kBthOctets + wire::kAethOctets || !record.payload.empty()) return nullptr;
+      packet = &answer_;
+      answer_.headers.aeth = wire::parse_aeth(headers + wire::kBthOctets);
+      break;
+    default: return nullptr;
+  }
+  wire::parse_bth_words(headers, packet->headers.bth);
+  packet->payload = record.payload;
+  const wire::Bth& bth = packet->headers.bth;
+  return bth.version == 0 && bth.pad == wire::pad_for(record.payload.size()) ? packet : nullptr;
+}
+
+void ShmLink::deliver(const RecordView& record, Port& port, Receiver& receiver) {
+  if ((record.head.flags & (kRecordRoute | kRecordCorrupted)) != 0) {
+    if ((record.head.flags & kRecordCorrupted) != 0) return count(kCorrupted);
+    follow_route(port);
+  }
+  const wire::TransportPacket* const packet = parse_straight(record);
+  if (packet == nullptr) return deliver_any(record, port, receiver);
+  if ((record.head.flags & kRecordAck) != 0 &&
+      !deliver_ack(record, packet->headers.bth, port.origin, receiver))
+    return count(kBadHeaders);
+  count(kReceived);
+  receiver.on_packet(*packet, port.origin);
+}
+
+void ShmLink::deliver_any(const RecordView& record, const Port& port, Receiver& receiver) {
+  const PeerRoute& route = port.reader.route();
   wire::TransportPacket packet;
   const auto error =
       wire::parse_transport_headers(Octets(record.headers).first(record.head.header_octets), packet.headers);
@@ -333,10 +389,7 @@ void ShmLink::deliver(const RecordView& record, const Port& port, Receiver& rece
       packet.headers.bth.pad != wire::pad_for(packet.payload.size())) {
     return count(kBadPayload);
   }
-  objects::PacketOrigin origin{.source = route.source, .destination = route.destination};
-  origin.party = port.party;
-  origin.traffic_class = route.traffic_class;
-  origin.ecn_marked = (route.traffic_class & 3) == 3;
+  objects::PacketOrigin origin = port.origin;
   if (shape.deth) {
     if (packet.payload.size() > kShmFrameOctetsMax) return count(kBadPayload);  // a datagram is never a train
     // The GRH area that a UD receive would get from the network.
@@ -359,18 +412,19 @@ void ShmLink::deliver(const RecordView& record, const Port& port, Receiver& rece
 // Delivers it as if it had arrived before, in a packet of its own. False if it is invalid.
 bool ShmLink::deliver_ack(const RecordView& record, const wire::Bth& request,
                           const objects::PacketOrigin& origin, Receiver& receiver) {
-  const wire::Aeth aeth{.syndrome = static_cast<std::uint8_t>(record.ack.aeth >> 24),
-                        .msn = record.ack.aeth & 0xffffff};
+  const auto syndrome = static_cast<std::uint8_t>(record.ack.aeth >> 24);
   const wire::Transport transport = request.opcode.transport();
-  if (record.ack.psn > 0xffffff || !aeth.is_ack() || transport != wire::Transport::kReliableConnection)
+  if (record.ack.psn > 0xffffff || !wire::Aeth{.syndrome = syndrome}.is_ack() ||
+      transport != wire::Transport::kReliableConnection)
     return false;
-  wire::TransportPacket packet;
-  packet.headers.bth = {.opcode = wire::Opcode(transport, wire::Step::kAcknowledge),
-                        .pkey = request.pkey,
-                        .destination = request.destination,
-                        .psn = wire::Psn{record.ack.psn}};
-  packet.headers.aeth = aeth;
-  receiver.on_packet(packet, origin);
+  wire::TransportHeaders& ack = riding_.headers;
+  ack.bth.opcode = wire::Opcode(transport, wire::Step::kAcknowledge);
+  ack.bth.pkey = request.pkey;
+  ack.bth.destination = request.destination;
+  ack.bth.psn = wire::Psn{record.ack.psn};
+  ack.aeth.syndrome = syndrome;
+  ack.aeth.msn = record.ack.aeth & 0xffffff;
+  receiver.on_packet(riding_, origin);
   return true;
 }
 
@@ -387,10 +441,12 @@ std::size_t ShmLink::poll_port(Port& port, Receiver& receiver, std::size_t burst
       ++done;
       deliver(record, port, receiver);
       port.reader.release();
+      if (port.reader.has_record()) port.reader.fetch_ahead();
     }
     if (port.reader.writer_waits()) wake(port);
     if (verdict == ReadVerdict::kNothing) break;
   }
+  if (done != 0) port.writer.note_answer();
   if (done != 0 && !std::exchange(port.unserved, true)) unserved_.push_back(&port);
   return done;
 }

@@ -140,12 +140,15 @@ class ShmLink final : public Link, public objects::DirectAccess {
           reader(channel),
           answers(channel),
           peer(number),
-          party(whose != 0 ? whose : number) {}
+          party(whose != 0 ? whose : number) {
+      origin.party = party;
+    }
     ShmChannel channel;
     RingWriter writer;
     RingReader reader;
     AnswerRows answers;
     std::optional<DirectPeer> direct;
+    objects::PacketOrigin origin;  // of the records: the reader's route, and the party
     std::uint32_t peer;
     std::uint32_t party;
     bool attended = false;    // the peer knows that it need not ring
@@ -162,7 +165,10 @@ class ShmLink final : public Link, public objects::DirectAccess {
   std::size_t poll_hot(Receiver& receiver, std::size_t burst_max);
   std::size_t poll_cold(Receiver& receiver, std::size_t burst_max, std::size_t looks);
   std::size_t poll_port(Port& port, Receiver& receiver, std::size_t burst_max);
-  void deliver(const RecordView& record, const Port& port, Receiver& receiver);
+  void deliver(const RecordView& record, Port& port, Receiver& receiver);
+  void deliver_any(const RecordView& record, const Port& port, Receiver& receiver);
+  [[nodiscard]] const wire::TransportPacket* parse_straight(const RecordView& record);
+  static void follow_route(Port& port);
   static void leave_ack_alone(objects::Frame& frame);
   bool deliver_ack(const RecordView& record, const wire::Bth& request, const objects::PacketOrigin& origin,
                    Receiver& receiver);
@@ -196,6 +202,8 @@ class ShmLink final : public Link, public objects::DirectAccess {
   std::size_t hung_up_ = 0;  // ports that poll_lost() has not reported yet
   std::array<LinkCounter, kCountOfCounters> counters_;
   std::array<std::uint8_t, wire::kGrhOctets> grh_{};
+  // The packets of parse_straight() and deliver_ack(). Headers that they do not have stay zero.
+  wire::TransportPacket send_, answer_, riding_;
 };
 
 }  // namespace rrdma::link

@@ -207,6 +207,55 @@ TEST(ShmLink, WhatANicWouldDropIsDroppedAndCountedByReason) {
   EXPECT_EQ(counter(*joined.b, "shm_dropped_bad_payload_length"), 3u);
 }
 
+// A record takes nothing from the records before it, except the route.
+TEST(ShmLink, EveryRecordHasItsOwnHeadersAndTheLastRoute) {
+  struct Recorder final : Receiver {
+    void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& from) override {
+      headers = packet.headers;
+      octets = packet.payload.size();
+      origin = from;
+    }
+    wire::TransportHeaders headers;
+    std::size_t octets = 0;
+    objects::PacketOrigin origin;
+  } recorder;
+  JoinedLinks joined;
+  auto path = test_path(joined.a_to_b, kShmTrainOctetsMax);
+  const auto expect_same = [&](wire::Step step, std::uint32_t raw, std::size_t length) {
+    static const std::vector<std::uint8_t> zeroes(256);
+    wire::TransportHeaders headers;
+    headers.bth = {.opcode = wire::Opcode(wire::Transport::kReliableConnection, step),
+                   .solicited = raw % 2 != 0,
+                   .pad = wire::pad_for(length),
+                   .destination = wire::Qpn(raw),
+                   .ack_request = raw % 3 != 0,
+                   .psn = wire::Psn(raw * 77)};
+    if (wire::shape_of(headers.bth.opcode).immediate) headers.immediate = {raw};
+    if (wire::shape_of(headers.bth.opcode).aeth) headers.aeth = {.syndrome = 0x65, .msn = raw};
+    objects::Frame* frame = joined.a->reserve(path);
+    frame->header_octets =
+        static_cast<std::uint8_t>(wire::emit_transport_headers(headers, frame->header.data()));
+    if (length != 0) frame->add_span(zeroes.data(), length);
+    joined.a->commit(*frame);
+    ASSERT_EQ(joined.b->poll(recorder, {}, 64), 1u);
+    EXPECT_EQ(recorder.headers, headers);
+    EXPECT_EQ(recorder.octets, length);
+    EXPECT_EQ(recorder.origin.source, path.local);
+    EXPECT_EQ(recorder.origin.destination, path.remote);
+    EXPECT_EQ(recorder.origin.ecn_marked, (path.traffic_class & 3) == 3);
+    EXPECT_EQ(recorder.origin.grh, nullptr);
+  };
+  for (std::uint32_t round = 1; round < 4; ++round) {
+    expect_same(wire::Step::kSendOnlyImmediate, 0xabc0 + round, 9);
+    expect_same(wire::Step::kSendOnly, 0xdef0 + round, 200);
+    expect_same(wire::Step::kSendFirst, 0x1230 + round, 64);
+    expect_same(wire::Step::kAcknowledge, 0x7890 + round, 0);
+    expect_same(wire::Step::kSendOnly, 0x4560 + round, 0);
+    path.remote.octets[15] = static_cast<std::uint8_t>(round);
+    path.traffic_class = static_cast<std::uint8_t>(round);
+  }
+}
+
 TEST(ShmLink, AnAckThatRidesArrivesAsAPacketBeforeItsRequest) {
   struct Recorder final : Receiver {
     void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override {
