@@ -272,18 +272,18 @@ void Engine::reset_qp(QueuePair& qp) {
 
 // ---- requests ----
 
-PostError Engine::check_send(const QueuePair& qp, const SendRequest& request) const {
-  const SendEntry& entry = request.entry;
+PostError Engine::check_send(const QueuePair& qp, const SendEntry& entry,
+                             std::span<const objects::Sge> list) const {
   if (qp.state == QpState::kReset || qp.state == QpState::kInit || qp.state == QpState::kReadyToReceive) {
     return PostError::kWrongState;
   }
   if (qp.type == QpType::kXrcReceive) return PostError::kOperationNotSupported;
   if (qp.send_queue.full()) return PostError::kQueueFull;
   // Check before the list is read: if the count is wrong, the list cannot be trusted.
-  if (!entry.is_inline() && request.list.size() > qp.send_queue.sge_max()) return PostError::kTooManySges;
+  if (!entry.is_inline() && list.size() > qp.send_queue.sge_max()) return PostError::kTooManySges;
   // Taken whatever it asks for: it completes with an error (Requester::start, Datagram::send_next).
   if (!supports(qp.type, entry.opcode)) return PostError::kNone;
-  const std::uint64_t length = objects::total_length(request.list);
+  const std::uint64_t length = objects::total_length(list);
   if (entry.is_inline()) {
     if (length > qp.send_queue.inline_max()) return PostError::kInlineTooLong;
     if (entry.opcode == SendOpcode::kRead || entry.opcode == SendOpcode::kCompareSwap ||
@@ -301,23 +301,29 @@ PostError Engine::check_send(const QueuePair& qp, const SendRequest& request) co
 }
 
 PostError Engine::post_send(QueuePair& qp, const SendRequest& request, Instant now) {
-  if (const PostError error = check_send(qp, request); error != PostError::kNone) return error;
+  SendEntry& entry = next_entry(qp);
+  entry = request.entry;
+  return post_entry(qp, entry, request.list, now);
+}
+
+PostError Engine::post_entry(QueuePair& qp, SendEntry& entry, std::span<const objects::Sge> list,
+                             Instant now) {
+  if (const PostError error = check_send(qp, entry, list); error != PostError::kNone) return error;
   const std::uint64_t index = qp.send_queue.tail();
-  SendEntry& entry = qp.send_queue.reserve(0, request.entry);
-  entry.length = message_length(request.entry, request.list);
+  entry.length = message_length(entry, list);
   if (!supports(qp.type, entry.opcode)) [[unlikely]] {
     entry.sge_count = 0;
     if (qp.type == QpType::kUd) entry.datagram.handle = nullptr;
   } else if (entry.is_inline()) {
     entry.sge_count = 0;
     std::uint8_t* to = qp.send_queue.inline_data(index);
-    for (const objects::Sge& sge : request.list) {
+    for (const objects::Sge& sge : list) {
       std::copy_n(reinterpret_cast<const std::uint8_t*>(sge.address), sge.length, to);
       to += sge.length;
     }
   } else {
-    entry.sge_count = static_cast<std::uint8_t>(request.list.size());
-    std::copy(request.list.begin(), request.list.end(), qp.send_queue.sges(index));
+    entry.sge_count = static_cast<std::uint8_t>(list.size());
+    std::copy(list.begin(), list.end(), qp.send_queue.sges(index));
   }
   if (qp.type == QpType::kUd && entry.datagram.handle != nullptr) entry.datagram.handle->hold();
   qp.send_queue.publish();

@@ -94,6 +94,13 @@ class Engine {
   // Requests. post_send only queues: call transmit() afterwards. post_receive may be called without the
   // engine's serialisation while the QP is not in the error state.
   PostError post_send(QueuePair& qp, const SendRequest& request, Instant now);
+  // The same in two steps, which copies no entry: fill this one, and post it. It has defaults, and it is a
+  // spare one if the queue is full.
+  [[nodiscard]] objects::SendEntry& next_entry(QueuePair& qp) {
+    return qp.send_queue.full() ? spare_entry_ = {} : qp.send_queue.reserve();
+  }
+  PostError post_entry(QueuePair& qp, objects::SendEntry& entry, std::span<const objects::Sge> list,
+                       Instant now);
   PostError post_receive(QueuePair& qp, std::uint64_t wr_id, std::span<const objects::Sge> list, Instant now);
 
   // Packets and time.
@@ -156,9 +163,11 @@ class Engine {
   void start_recovery(QueuePair& qp);  // the QP enters RTS: chooses how it detects and repairs losses
   void apply(QueuePair& qp, const QpAttributes& attributes, std::uint32_t mask);
   void fit_trains(QueuePair& qp) const;
-  PostError check_send(const QueuePair& qp, const SendRequest& request) const;
+  PostError check_send(const QueuePair& qp, const objects::SendEntry& entry,
+                       std::span<const objects::Sge> list) const;
 
   Core core_;
+  objects::SendEntry spare_entry_;
   FlightStore flight_store_;
   EarlyPackets early_packets_;
   QpTable table_;

@@ -69,13 +69,14 @@ void tell_key(const ibv_send_wr& wr) {
 }
 
 PostError post_one(const CallSite& posted, Qp& qp, const ibv_send_wr& wr, Instant now) {
-  transport::SendRequest request{};
-  request.entry.posted = posted;
   if (wr.num_sge < 0 || wr.num_sge > static_cast<int>(kSgeMax)) return PostError::kTooManySges;
-  if (!translate(wr, qp, request.entry)) return PostError::kOperationNotSupported;
+  transport::Engine& engine = qp.lane->engine();
+  objects::SendEntry& entry = engine.next_entry(*qp.engine_qp);
+  entry.posted = posted;
+  if (!translate(wr, qp, entry)) return PostError::kOperationNotSupported;
   const bool has_list = wr.opcode != IBV_WR_LOCAL_INV && wr.opcode != IBV_WR_BIND_MW;
-  if (has_list) request.list = list_of(wr.sg_list, wr.num_sge);
-  const PostError error = qp.lane->engine().post_send(*qp.engine_qp, request, now);
+  const auto list = has_list ? list_of(wr.sg_list, wr.num_sge) : std::span<const objects::Sge>{};
+  const PostError error = engine.post_entry(*qp.engine_qp, entry, list, now);
   if (error == PostError::kNone && wr.opcode == IBV_WR_BIND_MW) tell_key(wr);
   return error;
 }
