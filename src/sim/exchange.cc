@@ -54,6 +54,7 @@ Exchange::Exchange(const Plan& plan)
     Host& host = world_.add_host(config);
     host.burst_max = plan_.burst_max;
     host.wake_delay_max = plan_.wake_delay_max;
+    host.lossless = plan_.lossless;
   }
   const std::uint32_t octets = message_octets_max(plan_) + 40;
   const std::uint32_t slots = std::clamp(kArenaOctets / (octets + 256) / 5, kSlotsMin, kSlotsMax);

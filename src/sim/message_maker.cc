@@ -148,6 +148,7 @@ bool MessageMaker::post(Message& message) {
   if (message.takes_receive) endpoint_.peer->incoming_.push_back(&message);
   if (endpoint_.budget_ != 0) --endpoint_.budget_;
   ++exchange_.count().messages_posted;
+  site_.host.transmit_posted(*endpoint_.qp_, now_);
   return true;
 }
 

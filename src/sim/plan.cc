@@ -235,6 +235,30 @@ void make_strict(Plan& plan) {
   }
 }
 
+// A silent peer has lost nothing, so a timeout must outlast the longest queue.
+void make_lossless(Plan& plan) {
+  constexpr std::uint8_t kTimeout = 14;
+  plan.lossless = true;
+  plan.harsh = false;
+  plan.faults = {};
+  plan.phases.clear();
+  plan.partitions.clear();
+  plan.pauses.clear();
+  for (HostConfig& host : plan.hosts) {
+    host.network.down.queue_octets = host.network.receive_octets = kRoomyOctets;
+    for (link::CableProperties* cable : {&host.network.up, &host.network.down}) {
+      cable->megabits_per_second = 100'000;
+      cable->ecn_octets = 0;
+    }
+  }
+  for (TrafficPlan& traffic : plan.traffic) {
+    if (traffic.timeout != 0) traffic.timeout = kTimeout;
+    traffic.retry_count = 7;
+    traffic.features_a = traffic.features_b = 0;
+    traffic.learns_late = false;
+  }
+}
+
 Plan plan_of(std::uint64_t seed) {
   Prng prng(seed);
   Plan plan;

@@ -126,6 +126,9 @@ struct Plan {
   std::vector<PausePlan> pauses;
   std::vector<TrafficPlan> traffic;
   bool overflow_queue = false;  // one completion queue is overrun deliberately
+  // Nothing is lost, and every path says so, as in shared memory. Posts are sent at once if they can be
+  // (Engine::transmit_straight).
+  bool lossless = false;
   // Losses are so frequent that exhausted retries are excused.
   bool harsh = false;
   // After this time, or when all is posted, faults stop and everything must complete.
@@ -144,6 +147,9 @@ Plan plan_of(std::uint64_t seed);
 
 // The same world with a go-back-N transport that assumes nothing about its peers (EngineConfig::strict).
 void make_strict(Plan& plan);
+
+// The same world on the rings of one host: fast, and without faults.
+void make_lossless(Plan& plan);
 
 // The longest message of any traffic in the plan.
 [[nodiscard]] std::uint32_t message_octets_max(const Plan& plan);

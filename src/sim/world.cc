@@ -35,7 +35,19 @@ objects::Path Host::path_to(const Host& other, bool ipv6, wire::Qpn local, wire:
   path.remote = ipv6 ? link::SimNetwork::ipv6_gid(other.index_) : link::SimNetwork::ipv4_gid(other.index_);
   path.source_port = wire::source_port_of_connection(0, local, remote);
   path.traffic_class = 2;  // ECN-capable
+  path.lossless = lossless;
   return path;
+}
+
+void Host::transmit_posted(transport::QueuePair& qp, Instant now) {
+  if (!lossless) return;
+  {
+    EngineCall guard;
+    if (!engine.transmit_straight(qp, link_, now)) return;
+  }
+  link_.flush(now);
+  EngineCall guard;
+  engine.flushed(now);
 }
 
 Instant Host::due() const {

@@ -46,6 +46,9 @@ class Host final : private link::Receiver, private transport::EventSink {
   wire::Qpn fresh_qpn() { return wire::Qpn(next_qpn_++); }
   [[nodiscard]] objects::Path path_to(const Host& other, bool ipv6, wire::Qpn local, wire::Qpn remote) const;
 
+  // As a lane does after a post: sends at once what is simple to send.
+  void transmit_posted(transport::QueuePair& qp, Instant now);
+
   // Schedules a turn at `at` or earlier.
   void wake(Instant at) { wake_at_ = at < wake_at_ ? at : wake_at_; }
   // Suspends the host: packets wait in the receive buffer, timers fire late.
@@ -58,6 +61,7 @@ class Host final : private link::Receiver, private transport::EventSink {
   Application* application = nullptr;
   std::size_t burst_max = 32;  // packets handled in one turn
   Duration wake_delay_max;     // the longest delay between a packet and the turn that it triggers
+  bool lossless = false;       // Plan::lossless
 
  private:
   friend class World;

@@ -509,6 +509,17 @@ bool Engine::transmit(objects::FrameSink& sink, Instant now) {
   return !core_.ready.empty();
 }
 
+bool Engine::transmit_straight(QueuePair& qp, objects::FrameSink& sink, Instant now) {
+  if (core_.ready.empty()) return true;
+  QueuePair& first = core_.ready.pop_front();
+  if (&first == &qp && core_.ready.empty()) {
+    core_.yielded = false;
+    if (Requester(core_, qp, now).send_straight(sink)) return true;
+  }
+  if (!first.ready_hook.linked()) core_.ready.push_front(first);
+  return false;
+}
+
 void Engine::flushed(Instant now) {
   core_.staging.flushed();
   while (!core_.unflushed.empty()) {

@@ -113,6 +113,9 @@ class Engine {
   // Fills frames until there is nothing more to send or the sink has no room. True if something is left that
   // only waits for room: call again when the link has some.
   bool transmit(objects::FrameSink& sink, Instant now);
+  // Sends what was just posted to this QP, if that is simple and nothing else is to be sent
+  // (Requester::send_straight). False: call transmit().
+  bool transmit_straight(QueuePair& qp, objects::FrameSink& sink, Instant now);
   [[nodiscard]] bool wants_transmit() const { return !core_.ready.empty(); }
   // True if answers are outstanding on lossy paths.
   [[nodiscard]] bool in_flight() const { return core_.flight_octets != 0; }

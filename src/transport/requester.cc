@@ -8,6 +8,7 @@
 #include "transport/reliable/flight_review.h"
 #include "transport/reliable/selective_repeat.h"
 #include "transport/responder.h"
+#include "wire/bth_words.h"
 
 namespace rrdma::transport {
 
@@ -51,6 +52,47 @@ SendVerdict Requester::send_next(FrameSink& sink) {
     return send(next_place(), sink);
   }
   return SendVerdict::kNothing;
+}
+
+// The rules of start(), for a SEND.
+bool Requester::goes_straight(const SendEntry& entry) const {
+  const bool sends = entry.opcode == SendOpcode::kSend || entry.opcode == SendOpcode::kSendImmediate;
+  const bool fenced = (entry.flags & objects::kSendFence) != 0 && req_.reads != 0;
+  return sends && !fenced && req_.index == req_.started && entry.status == Status::kSuccess &&
+         entry.length <= qp_.train_octets &&
+         req_.next.since(req_.una) + static_cast<std::int64_t>(qp_.packets_of(entry.length)) <=
+             kPsnsOutstandingMax;
+}
+
+bool Requester::send_straight(FrameSink& sink) {
+  if (qp_.type != QpType::kRc || !qp_.path.lossless || qp_.state != QpState::kReadyToSend ||
+      req_.waiting_rnr || req_.tx != req_.next || qp_.resp.cnp_due || qp_.responses.any_pending())
+    return false;
+  while (req_.index != qp_.send_queue.tail()) {
+    SendEntry& entry = qp_.send_queue.at(req_.index);
+    if ((qp_.resp.answer_due && !ack_may_ride(qp_)) || !goes_straight(entry)) return false;
+    Frame* const frame = sink.reserve(qp_.path);
+    if (frame == nullptr) return false;
+    frame->clear();
+    const Place place{req_.index, entry, req_.next, false};
+    if (add_payload(place, 0, entry.length, *frame) != Cause::kNone) {
+      sink.cancel(*frame);
+      return false;
+    }
+    const std::uint32_t packets = qp_.packets_of(entry.length);
+    entry.first_psn = req_.next;
+    entry.packet_count = entry.read_packets = packets;
+    req_.next = req_.next + packets;
+    ++req_.started;
+    const bool immediate = entry.opcode == SendOpcode::kSendImmediate;
+    frame->pad = wire::pad_for(entry.length);
+    std::uint8_t* const p =
+        emit_base(*frame, place, immediate ? Step::kSendOnlyImmediate : Step::kSendOnly, true, frame->pad);
+    if (immediate) wire::emit_immediate({entry.immediate_or_key}, p);
+    frame->header_octets = wire::kBthOctets + (immediate ? wire::kImmediateOctets : 0);
+    sent(place, *frame, sink, packets, true);
+  }
+  return !qp_.resp.answer_due;
 }
 
 SendVerdict Requester::send(const Place& place, FrameSink& sink) {
@@ -302,14 +344,14 @@ std::uint8_t* Requester::emit_base(Frame& frame, const Place& place, Step step, 
   const SendEntry& entry = place.entry;
   const bool ends = wire::shape_of(wire::Opcode(qp_.transport(), step)).ends_message;
   std::uint8_t* p = frame.header.data();
-  wire::emit_bth({.opcode = wire::Opcode(qp_.transport(), step),
-                  .solicited = ends && (entry.flags & objects::kSendSolicited) != 0,
-                  .pad = pad,
-                  .pkey = qp_.pkey,
-                  .destination = qp_.remote,
-                  .ack_request = ack_request,
-                  .psn = place.psn},
-                 p);
+  wire::emit_bth_words({.opcode = wire::Opcode(qp_.transport(), step),
+                        .solicited = ends && (entry.flags & objects::kSendSolicited) != 0,
+                        .pad = pad,
+                        .pkey = qp_.pkey,
+                        .destination = qp_.remote,
+                        .ack_request = ack_request,
+                        .psn = place.psn},
+                       p);
   p += wire::kBthOctets;
   if (qp_.type == QpType::kXrcSend) {
     wire::emit_xrceth({.srq = entry.xrc_srq}, p);

@@ -12,6 +12,9 @@ class Requester {
   Requester(Core& core, QueuePair& qp, Instant now) : core_(core), qp_(qp), req_(qp.req), now_(now) {}
 
   SendVerdict send_next(objects::FrameSink& sink);
+  // Sends all queued requests if they are SENDs of one frame each, on a lossless path, with nothing to wait
+  // for: the common case of a small message. False: something is left, and send_next() decides about it.
+  bool send_straight(objects::FrameSink& sink);
 
  private:
   enum class Start : std::uint8_t { kReady, kWait, kYield, kExecuted };
@@ -25,6 +28,7 @@ class Requester {
   [[nodiscard]] Place next_place() { return {req_.index, qp_.send_queue.at(req_.index), req_.tx, false}; }
   [[nodiscard]] Place place_of_lost();
   SendVerdict send_repair(objects::FrameSink& sink);
+  [[nodiscard]] bool goes_straight(const objects::SendEntry& entry) const;
   SendVerdict send(const Place& place, objects::FrameSink& sink);
   Start start(objects::SendEntry& entry);
   Start execute_local(objects::SendEntry& entry);

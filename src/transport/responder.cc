@@ -6,6 +6,7 @@
 #include "objects/atomic_call.h"
 #include "transport/qp/admission.h"
 #include "transport/requester.h"
+#include "wire/bth_words.h"
 #include "wire/last_answer.h"
 
 namespace rrdma::transport {
@@ -374,7 +375,7 @@ void Responder::emit(objects::Frame& frame, objects::FrameSink& sink, Step step,
   const wire::Opcode opcode(qp_.transport(), step);
   frame.pad = wire::pad_for(frame.payload_octets);
   std::uint8_t* p = frame.header.data();
-  wire::emit_bth(
+  wire::emit_bth_words(
       {.opcode = opcode, .pad = frame.pad, .pkey = qp_.pkey, .destination = qp_.remote, .psn = psn}, p);
   p += wire::kBthOctets;
   if (wire::shape_of(opcode).aeth) {

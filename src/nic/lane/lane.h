@@ -85,7 +85,7 @@ class Lane final : private transport::EventSink, private Duty {
   // Sends what the engine has to send.
   void transmit(Instant now) { progress_.transmit(now); }
   // As transmit(), after posting to this QP: at once, or together with the next posts.
-  void transmit_posted(const transport::QueuePair& qp, Instant now) { progress_.transmit_posted(qp, now); }
+  void transmit_posted(transport::QueuePair& qp, Instant now) { progress_.transmit_posted(qp, now); }
   // Receives, handles timers, sends.
   void progress() { progress_.poll(); }
   // Sends answers that wait for the program's reply. Call it before a change that would prevent them from

@@ -24,9 +24,10 @@ void Progress::transmit(Instant now) {
   end_call(now);
 }
 
-void Progress::transmit_posted(const transport::QueuePair& qp, Instant now) {
+void Progress::transmit_posted(transport::QueuePair& qp, Instant now) {
   // A program that posts for long without a poll keeps the thread away as well.
   if (parts_.wakeup.take_look(now)) round(now, WakeUp::Caller::kProgram);
+  if (qp.path.link == kShmLink && !posts_.any() && transmit_straight(qp, now)) return;
   if (qp.path.lossless || !qp.reliable()) return transmit(now);
   posts_.note_call(now);
   if (parts_.wakeup.take_arming()) posts_.note_arming();
@@ -36,6 +37,19 @@ void Progress::transmit_posted(const transport::QueuePair& qp, Instant now) {
   }
   transmit(now);
   posts_.note_end(parts_.clock.now());
+}
+
+// As transmit(), if that is all there is to send: then the other links have nothing to flush.
+bool Progress::transmit_straight(transport::QueuePair& qp, Instant now) {
+  now_ = now;
+  parts_.links.note_time(now);
+  if (!parts_.engine.transmit_straight(qp, parts_.links.sink(), now)) return false;
+  parts_.wakeup.note_post(now);
+  parts_.links.flush_near(now);
+  parts_.engine.flushed(now);
+  parts_.links.note_served();
+  end_call(now);
+  return true;
 }
 
 void Progress::poll() {

@@ -46,7 +46,7 @@ class Progress final : private link::Receiver {
   // The program has something to send.
   void transmit(Instant now);
   // The program has posted.
-  void transmit_posted(const transport::QueuePair& qp, Instant now);
+  void transmit_posted(transport::QueuePair& qp, Instant now);
   // The program polls.
   void poll();
   // Sends answers that wait for the program's reply.
@@ -68,6 +68,7 @@ class Progress final : private link::Receiver {
  private:
   std::size_t round(Instant now, WakeUp::Caller caller);
   void send(Instant now);
+  bool transmit_straight(transport::QueuePair& qp, Instant now);
   void end_call(Instant now);  // of the program, which may sleep afterwards
   void forget_lost_channels();
   void fail_qps_of(std::uint32_t channel);

@@ -56,6 +56,10 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
     }
   }
   void flush(Instant now) { switch_.flush(now); }
+  // The same for shared memory alone.
+  void flush_near(Instant now) {
+    if (link::Link* const link = switch_.at(kShmLink); link != nullptr) link->flush(now);
+  }
   // All answers to packets that poll() delivered have been sent.
   void note_served() {
     if (shm_ != nullptr) shm_->note_served();

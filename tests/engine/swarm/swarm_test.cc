@@ -25,10 +25,12 @@ std::uint64_t number_from(const char* name, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
 }
 
-// Every eighth world uses the strict transport, which must give the same guarantees.
+// Every eighth world uses the strict transport, and every eighth one the rings of one host. Both must give
+// the same guarantees.
 Plan world_of(std::uint64_t seed) {
   Plan plan = plan_of(seed);
   if (seed % 8 == 0) make_strict(plan);
+  if (seed % 8 == 4) make_lossless(plan);
   return plan;
 }
 
