@@ -67,7 +67,7 @@ void MappedRegions::map(Region& region, const Found<DirectKey>& key) {
   const DirectKey& value = key.value;
   if (value.length > value.file_offset + value.length) return;
   const bool writes = (value.access & (objects::kRemoteWrite | objects::kRemoteAtomic)) != 0;
-  const OwnedFd file = borrow_memory_file(pid_, static_cast<int>(value.file) - 1);
+  const OwnedFd file = borrow_memory_file(pid_, static_cast<int>(value.file - 1));
   if (!file || !is_as_long(file.get(), value.file_offset + value.length)) return;
   const std::uint64_t page = page_of(file.get());
   const std::uint64_t begin = value.file_offset / page * page;
