@@ -45,7 +45,7 @@ std::size_t sequence_at(std::string_view text) {
 }
 
 // A string of JSON. Texts of peers may hold anything.
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string out = "\"";
   while (!text.empty()) {
     const std::size_t size = sequence_at(text);
@@ -66,7 +66,7 @@ std::string quoted(std::string_view text) {
 }
 
 std::string attribute(std::string_view key, const std::string& type, const std::string& value) {
-  return "{\"key\":" + quoted(key) + ",\"value\":{\"" + type + "\":" + value + "}}";
+  return "{\"key\":" + json_string(key) + ",\"value\":{\"" + type + "\":" + value + "}}";
 }
 
 std::string nanoseconds(std::chrono::system_clock::time_point at, std::chrono::nanoseconds more = {}) {
@@ -78,24 +78,24 @@ std::string nanoseconds(std::chrono::system_clock::time_point at, std::chrono::n
 
 std::string otlp_line(const Span& span, std::string_view service) {
   std::string line = "{\"resourceSpans\":[{\"resource\":{\"attributes\":[" +
-                     attribute("service.name", "stringValue", quoted(service)) +
+                     attribute("service.name", "stringValue", json_string(service)) +
                      "]},\"scopeSpans\":[{\"scope\":{\"name\":\"rrdma.rpc\"},\"spans\":[{\"traceId\":\"" +
                      hex_of(span.context.trace) + "\",\"spanId\":\"" + hex_of(span.context.span) + "\"";
   if (span.parent != std::array<std::uint8_t, 8>{})
     line += ",\"parentSpanId\":\"" + hex_of(span.parent) + "\"";
-  line += ",\"name\":" + quoted(std::string(span.service) + "/" + std::string(span.method)) +
+  line += ",\"name\":" + json_string(std::string(span.service) + "/" + std::string(span.method)) +
           ",\"kind\":" + std::to_string(static_cast<int>(span.kind)) +
           ",\"startTimeUnixNano\":" + nanoseconds(span.begin) +
           ",\"endTimeUnixNano\":" + nanoseconds(span.begin, span.duration) + ",\"attributes\":[" +
           attribute("rpc.system", "stringValue", "\"rrdma\"") + "," +
-          attribute("rpc.service", "stringValue", quoted(span.service)) + "," +
-          attribute("rpc.method", "stringValue", quoted(span.method)) + "," +
-          attribute("network.peer.address", "stringValue", quoted(span.peer)) + "," +
+          attribute("rpc.service", "stringValue", json_string(span.service)) + "," +
+          attribute("rpc.method", "stringValue", json_string(span.method)) + "," +
+          attribute("network.peer.address", "stringValue", json_string(span.peer)) + "," +
           attribute("rpc.grpc.status_code", "intValue",
                     "\"" + std::to_string(static_cast<int>(span.code)) + "\"") +
           "],\"status\":{";
   // 2 is an error; without a code, the status is unset, as it should be after success.
-  if (span.code != Code::kOk) line += "\"code\":2,\"message\":" + quoted(span.message);
+  if (span.code != Code::kOk) line += "\"code\":2,\"message\":" + json_string(span.message);
   return line + "}}]}]}]}";
 }
 
