@@ -1,7 +1,9 @@
 // For the attacks on rrdmad: users, a system daemon that must survive, and a client that says what it likes.
 #pragma once
 
+#include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <functional>
@@ -9,6 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "control/capture_messages.h"
+#include "control/cm_messages.h"
+#include "control/fault_messages.h"
 #include "control/message_socket.h"
 #include "control/names.h"
 #include "daemon/test_surroundings.h"
@@ -61,6 +66,42 @@ class RawClient {
  private:
   OwnedFd socket_;
 };
+
+// Orders of a tool that the daemon may refuse.
+inline bool set_fault(RawClient& tool) {
+  EXPECT_TRUE(tool.send(control::encode(control::SetFault{.rule = "net=drop=1%"}, 2)));
+  const auto reply = tool.receive();
+  return reply && reply->as<control::FaultWasSet>().has_value();
+}
+
+inline bool start_capture(RawClient& tool) {
+  int ends[2];
+  EXPECT_EQ(raw::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const OwnedFd near(ends[0]), far(ends[1]);
+  const int fds[] = {far.get()};
+  EXPECT_TRUE(tool.send(control::encode(control::StartCapture{}, 2), fds));
+  const auto reply = tool.receive();
+  return reply && reply->as<control::CaptureStarted>().has_value();
+}
+
+// Binds ports of rdma_cm until the daemon refuses one. Returns how many it got.
+inline std::uint64_t bind_all_ports(control::DaemonClient& client) {
+  std::uint64_t bound = 0;
+  while (bound < 30'000) {
+    const control::CmBind next{.number = static_cast<std::uint32_t>(bound + 1)};
+    if (!client.request<control::CmBound>(next).ok()) break;
+    ++bound;
+  }
+  return bound;
+}
+
+// The number that another process passes after all those ports.
+inline std::uint64_t take_patiently(Baton& full) {
+  pollfd wait{.fd = full.reader(), .events = POLLIN, .revents = 0};
+  const timespec patience{.tv_sec = 100, .tv_nsec = 0};
+  EXPECT_EQ(raw::ppoll(&wait, 1, &patience), 1);
+  return full.take();
+}
 
 // A system daemon that lives until the end of the test, and must.
 class SystemDaemon {

@@ -83,22 +83,6 @@ class ActingAs {
   ActingAs& operator=(const ActingAs&) = delete;
 };
 
-bool set_fault(RawClient& tool) {
-  EXPECT_TRUE(tool.send(control::encode(control::SetFault{.rule = "net=drop=1%"}, 2)));
-  const auto reply = tool.receive();
-  return reply && reply->as<control::FaultWasSet>().has_value();
-}
-
-bool start_capture(RawClient& tool) {
-  int ends[2];
-  EXPECT_EQ(raw::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-  const OwnedFd near(ends[0]), far(ends[1]);
-  const int fds[] = {far.get()};
-  EXPECT_TRUE(tool.send(control::encode(control::StartCapture{}, 2), fds));
-  const auto reply = tool.receive();
-  return reply && reply->as<control::CaptureStarted>().has_value();
-}
-
 // ---- many users who are one ----
 
 TEST(Shares, FaultsOfManyUidsAreChargedToTheirOwner) {
@@ -191,23 +175,12 @@ TEST(Shares, RootOfAContainerHasTheShareOfAUser) {
           }
           {
             const auto client = open_client();
-            std::uint64_t bound = 0;
-            const auto bind = [&] {
-              return client
-                  ->request<control::CmBound>(
-                      control::CmBind{.number = static_cast<std::uint32_t>(bound + 1)})
-                  .ok();
-            };
-            while (bound < 30'000 && bind()) ++bound;
-            full.pass(bound);
+            full.pass(bind_all_ports(*client));
             finish.take();
           }
           ::_exit(::testing::Test::HasFailure() ? 1 : 0);
         });
-        pollfd wait{.fd = full.reader(), .events = POLLIN, .revents = 0};
-        const timespec patience{.tv_sec = 100, .tv_nsec = 0};
-        EXPECT_EQ(raw::ppoll(&wait, 1, &patience), 1);
-        EXPECT_LT(full.take(), 15'000u);
+        EXPECT_LT(take_patiently(full), 15'000u);
         as(kAlice,
            [] { EXPECT_TRUE(open_client()->request<control::CmBound>(control::CmBind{.number = 1}).ok()); });
         finish.pass();

@@ -360,19 +360,10 @@ TEST(SystemDaemon, OneUserDoesNotTakeAllPorts) {
         Program mallory([&] {
           become(kMallory);
           const auto client = open_client();
-          std::uint64_t bound = 0;
-          while (bound < 30'000 && client
-                                       ->request<control::CmBound>(
-                                           control::CmBind{.number = static_cast<std::uint32_t>(bound + 1)})
-                                       .ok())
-            ++bound;
-          full.pass(bound);
+          full.pass(bind_all_ports(*client));
           finish.take();
         });
-        pollfd wait{.fd = full.reader(), .events = POLLIN, .revents = 0};
-        const timespec patience{.tv_sec = 100, .tv_nsec = 0};
-        EXPECT_EQ(raw::ppoll(&wait, 1, &patience), 1);
-        EXPECT_LT(full.take(), 28'232u);
+        EXPECT_LT(take_patiently(full), 28'232u);
         as(kAlice,
            [] { EXPECT_TRUE(open_client()->request<control::CmBound>(control::CmBind{.number = 1}).ok()); });
         finish.pass();
@@ -385,20 +376,6 @@ TEST(SystemDaemon, CapturesAndFaultsOfOneUserLeaveTheOthersTheirs) {
   in_own_network(
       [] {
         const SystemDaemon daemon;
-        const auto capture = [](RawClient& tool, std::uint32_t serial) {
-          int ends[2];
-          EXPECT_EQ(raw::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-          const OwnedFd near(ends[0]), far(ends[1]);
-          const int fds[] = {far.get()};
-          EXPECT_TRUE(tool.send(control::encode(control::StartCapture{}, serial), fds));
-          const auto reply = tool.receive();
-          return reply && reply->as<control::CaptureStarted>().has_value();
-        };
-        const auto fault = [](RawClient& tool, std::uint32_t serial) {
-          EXPECT_TRUE(tool.send(control::encode(control::SetFault{.rule = "net=drop=1%"}, serial)));
-          const auto reply = tool.receive();
-          return reply && reply->as<control::FaultWasSet>().has_value();
-        };
         control::Hello hello;
         hello.role = control::Role::kTool;
         Baton ready, finish;
@@ -406,9 +383,9 @@ TEST(SystemDaemon, CapturesAndFaultsOfOneUserLeaveTheOthersTheirs) {
           become(kMallory);
           RawClient tool{kDaemonName};
           ASSERT_TRUE(tool.greet(hello));
-          EXPECT_TRUE(capture(tool, 2));
+          EXPECT_TRUE(start_capture(tool));
           std::uint32_t set = 0;
-          while (set < 100 && fault(tool, 3 + set)) ++set;
+          while (set < 100 && set_fault(tool)) ++set;
           EXPECT_GT(set, 10u);
           ready.pass();
           finish.take();
@@ -418,8 +395,8 @@ TEST(SystemDaemon, CapturesAndFaultsOfOneUserLeaveTheOthersTheirs) {
           as(uid, [&] {
             RawClient tool{kDaemonName};
             ASSERT_TRUE(tool.greet(hello));
-            EXPECT_TRUE(capture(tool, 2)) << uid;
-            EXPECT_TRUE(fault(tool, 3)) << uid;
+            EXPECT_TRUE(start_capture(tool)) << uid;
+            EXPECT_TRUE(set_fault(tool)) << uid;
           });
         }
         finish.pass();
