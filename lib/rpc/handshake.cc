@@ -97,7 +97,9 @@ std::optional<SealKeys> Handshake::keys(const Key& peer, const Key& client) cons
   const std::unique_ptr<EVP_PKEY, Freed> other(EVP_PKEY_new_raw_public_key(
       EVP_PKEY_X25519, nullptr, reinterpret_cast<const unsigned char*>(peer.data()), peer.size()));
   EVP_PKEY_CTX* context = EVP_PKEY_CTX_new(own_.get(), nullptr);
-  std::string shared(kKeySize, '\0');
+  std::string shared;
+  shared.reserve(kKeySize + secret_.size());  // memory that grows would leave a copy behind
+  shared.resize(kKeySize);
   std::size_t size = shared.size();
   // Fails for a public key of small order, with which the result would not depend on the other key.
   const bool good = other != nullptr && context != nullptr && EVP_PKEY_derive_init(context) == 1 &&

@@ -46,6 +46,11 @@ Key derive_key(std::span<const std::byte> secret, std::span<const std::byte> sal
   return key;
 }
 
+SealKeys::~SealKeys() {
+  for (Key* key : {&frames_out, &frames_in, &offers_out, &offers_in})
+    OPENSSL_cleanse(key->data(), key->size());
+}
+
 void SealKey::Freed::operator()(evp_cipher_ctx_st* context) const { EVP_CIPHER_CTX_free(context); }
 
 SealKey::~SealKey() { OPENSSL_cleanse(base_.data(), base_.size()); }

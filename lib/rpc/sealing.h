@@ -51,6 +51,7 @@ class SealKey {
 // The keys of an end: of the frames that it sends and receives, and of the memory that it and its peer offer.
 struct SealKeys {
   Key frames_out, frames_in, offers_out, offers_in;
+  ~SealKeys();  // leaves nothing of them in memory
 };
 
 }  // namespace detail

@@ -101,7 +101,8 @@ bool ServerConnection::handle(comm::Message& message) {
   arrived_ = ticks_now();
   line_.heard(frame->kind == Kind::kPack);
   if (frame->kind != Kind::kPack) return handle(*frame, message);
-  if (!line_.packs()) return false;
+  // The frames behind KEY in one message would be plain, and taken for encrypted ones.
+  if (!line_.packs() || expected_.handshake) return false;
   for (auto rest = frame->body; !rest.empty();) {
     const auto packed = parse_frame(next_packed(rest));
     if (!packed || !handle(*packed, message)) return false;

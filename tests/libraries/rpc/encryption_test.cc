@@ -282,6 +282,34 @@ TEST_F(Encrypted, APlainMessageEndsTheConnection) {
   EXPECT_EQ(server_.counters().calls, 0U);
 }
 
+// Somebody appends a call to the client's KEY. The server decrypts only whole messages, and would take the
+// call for the client's.
+TEST_F(Encrypted, ACallBehindTheKeyIsNotServed) {
+  wire::Frame call;
+  call.kind = wire::Kind::kCall;
+  call.method = MethodOf<&Desk::raise>::method().id;
+  const auto octets_of = [](const wire::Frame& frame) {
+    Octets octets(wire::head_size(frame));
+    wire::emit_head(frame, octets.data());
+    return octets;
+  };
+  change_at(Way::kUp, 0, [&](const Passing& key) {
+    wire::Frame pack;
+    pack.kind = wire::Kind::kPack;
+    Octets octets = octets_of(pack);
+    for (const Octets& frame : {key.octets, octets_of(call)}) {
+      octets.resize(octets.size() + wire::kPackedHead);
+      wire::emit_packed_head(frame.size(), octets.data() + octets.size() - wire::kPackedHead);
+      octets.insert(octets.end(), frame.begin(), frame.end());
+    }
+    return std::vector<Passing>{{Way::kUp, octets}};
+  });
+  Channel channel = through_relay();
+  EXPECT_FALSE(run(channel.call<&Desk::add>({1, 2}, kPatience)).ok());
+  EXPECT_EQ(server_.counters().broken, 1U);
+  EXPECT_EQ(server_.counters().calls, 0U);
+}
+
 // Everything that a client once sent gives nobody a connection.
 TEST_F(Encrypted, ARecordedConnectionIsOfNoUse) {
   Channel channel = through_relay();

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -66,6 +68,15 @@ TEST(Sealing, DerivesKeysAsTheStandardSays) {
   const Key key = derive_key(secret, salt, info);
   constexpr std::array<int, 8> kBegin = {0x3c, 0xb2, 0x5f, 0x25, 0xfa, 0xac, 0xd5, 0x7a};
   for (std::size_t i = 0; i < kBegin.size(); ++i) EXPECT_EQ(std::to_integer<int>(key[i]), kBegin[i]) << i;
+}
+
+TEST(Sealing, KeysLeaveNothingInMemory) {
+  SealKeys made;
+  for (Key* key : {&made.frames_out, &made.frames_in, &made.offers_out, &made.offers_in})
+    key->fill(std::byte{7});
+  alignas(SealKeys) std::array<std::byte, sizeof(SealKeys)> place;
+  std::destroy_at(new (place.data()) SealKeys(made));
+  EXPECT_EQ(std::count(place.begin(), place.end(), std::byte{0}), std::ptrdiff_t{sizeof(SealKeys)});
 }
 
 struct Exchange {
