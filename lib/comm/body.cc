@@ -1,22 +1,24 @@
-// Detects coroutines whose body the compiler dropped; see task.h.
-#include "rrdma/comm/task.h"
+// Functions of coroutines that are rarely called: for a frame that cannot be repaired (awaiting.h), and from
+// programs that were built with version 0.2.
+#include "rrdma/comm/awaiting.h"
+#include "rrdma/comm/error.h"
 
 namespace rrdma::comm {
 inline namespace v0 {
 namespace detail {
-namespace {
-thread_local bool body_expected = false;
+
+void frame_is_broken() noexcept {
+  broken_contract(
+      "a coroutine cannot run: its compiler (GCC 12.1 or 12.2, bug 106188) broke its frame, because it "
+      "awaits in a condition, has no variable, and its result is aligned to more than 8 bytes; write "
+      "`const auto result = co_await ...; if (!result) ...`");
 }
 
-void expect_body() noexcept { body_expected = true; }
-void body_runs() noexcept { body_expected = false; }
-void require_body() {
-  if (body_expected) [[unlikely]]
-    broken_contract(
-        "a coroutine did not begin: its compiler (GCC 12.1 or 12.2, bug 106188) dropped its body, "
-        "because it awaits in "
-        "a condition and has no variable; write `const auto result = co_await ...; if (!result) ...`");
-}
+// Programs of version 0.2 call these when a coroutine starts, and when its body runs.
+RRDMA_COMM_API void expect_body() noexcept;
+RRDMA_COMM_API void body_runs() noexcept;
+void expect_body() noexcept {}
+void body_runs() noexcept {}
 
 }  // namespace detail
 }  // namespace v0

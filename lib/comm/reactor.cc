@@ -264,7 +264,6 @@ bool Reactor::look_around() {
 bool Reactor::turn() {
   if (closed_) return false;
   if (turning_) broken_contract("Context::poll was called by a coroutine that it had resumed");
-  require_body();
   const Ref<Reactor> self(this);
   const Inside inside(*this);
   turning_ = true;

@@ -1,6 +1,7 @@
 // Task<T>: a coroutine that starts when awaited and belongs to its holder. Destroying a Task withdraws the
 // operation that it awaits; memory that the device still uses stays with the library. Frames come from a free
-// list of the thread. The awaiting coroutine is resumed by symmetric transfer.
+// list of the thread. The awaiting coroutine is resumed by symmetric transfer. awaiting.h makes `co_await` in
+// conditions safe with GCC 12.
 #pragma once
 
 #include <coroutine>
@@ -10,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "rrdma/comm/awaiting.h"
 #include "rrdma/comm/error.h"
 #include "rrdma/comm/visibility.h"
 
@@ -21,18 +23,6 @@ class Task;
 
 namespace detail {
 
-// GCC 12.1 and 12.2 drop the body of some coroutines (GCC bug 106188: a coroutine with no local variable and
-// a co_await in a condition). Resuming such a coroutine does nothing. To detect this, the starter of a Task
-// calls expect_body() and the body calls body_runs(). A poll that finds the body missing prints a message and
-// aborts the program.
-//
-// Every compiler makes both calls. The starter and the coroutine may come from different compilers: the
-// library and its user, or two objects of one program. These inline functions must therefore not depend on
-// the compiler.
-RRDMA_COMM_API void expect_body() noexcept;
-RRDMA_COMM_API void body_runs() noexcept;
-void require_body();
-
 // Memory for coroutine frames, from this thread's free lists by size class.
 [[nodiscard]] RRDMA_COMM_API void* allocate_frame(std::size_t size);
 RRDMA_COMM_API void release_frame(void* frame, std::size_t size) noexcept;
@@ -42,22 +32,6 @@ class PromiseBase {
   static void* operator new(std::size_t size) { return allocate_frame(size); }
   static void operator delete(void* frame, std::size_t size) noexcept { release_frame(frame, size); }
 
-  struct InitialAwaiter {
-    bool await_ready() noexcept { return false; }
-    void await_suspend(std::coroutine_handle<>) noexcept {}
-    void await_resume() noexcept { body_runs(); }
-  };
-  InitialAwaiter initial_suspend() noexcept { return {}; }
-
-  struct FinalAwaiter {
-    bool await_ready() noexcept { return false; }
-    template <typename Promise>
-    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> self) noexcept {
-      return self.promise().continuation_;
-    }
-    void await_resume() noexcept {}
-  };
-  FinalAwaiter final_suspend() noexcept { return {}; }
   void unhandled_exception() noexcept { exception_ = std::current_exception(); }
 
   // Marks the task as started. `continuation` resumes at its end.
@@ -66,8 +40,8 @@ class PromiseBase {
       broken_contract("a Task was started or awaited twice");
     phase_ = Phase::kStarted;
     continuation_ = continuation;
-    expect_body();
   }
+  [[nodiscard]] std::coroutine_handle<> continuation() const noexcept { return continuation_; }
   [[nodiscard]] bool failed() const noexcept { return exception_ != nullptr; }
 
  protected:
@@ -88,7 +62,7 @@ class PromiseBase {
 };
 
 template <typename T>
-class Promise : public PromiseBase {
+class Promise : public PromiseBase, public Awaiting<Promise<T>> {
  public:
   Task<T> get_return_object() noexcept;
   template <typename U>
@@ -100,15 +74,24 @@ class Promise : public PromiseBase {
   }
 
  private:
+  friend class FrameRepair;
+  friend Awaiting<Promise>;
   std::optional<T> value_;
+  // The last member: programs have the offsets of the others compiled in.
+  FrameRepair repair_;
 };
 
 template <>
-class Promise<void> : public PromiseBase {
+class Promise<void> : public PromiseBase, public Awaiting<Promise<void>> {
  public:
   Task<void> get_return_object() noexcept;
   void return_void() noexcept {}
   void take() { take_once(); }
+
+ private:
+  friend class FrameRepair;
+  friend Awaiting<Promise>;
+  FrameRepair repair_;
 };
 
 }  // namespace detail
