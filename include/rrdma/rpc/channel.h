@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "rrdma/comm/context.h"
+#include "rrdma/rpc/calls.h"
 #include "rrdma/rpc/client_call.h"
 #include "rrdma/rpc/encryption.h"
 #include "rrdma/rpc/method.h"
@@ -141,67 +142,17 @@ comm::Task<Result<Stream>> call_stream(std::shared_ptr<ClientConnection> connect
   if (!status.ok()) co_return Result<Stream>(std::move(status));
   co_return Result<Stream>(Stream(std::move(call)));
 }
-
-template <Shape kShape, typename A, typename R>
-struct StreamOf;
-template <typename A, typename R>
-struct StreamOf<Shape::kServerStream, A, R> {
-  using Type = ResultStream<R>;
-};
-template <typename A, typename R>
-struct StreamOf<Shape::kClientStream, A, R> {
-  using Type = ArgumentStream<A, R>;
-};
-template <typename A, typename R>
-struct StreamOf<Shape::kBidirectional, A, R> {
-  using Type = Conversation<A, R>;
-};
 }  // namespace detail
 
 // A connection to a server. Copies share the connection; the last one closes it. Belongs to its context's
 // thread. Calls on a default-constructed Channel fail with kFailedPrecondition.
-class RRDMA_RPC_API Channel {
+class RRDMA_RPC_API Channel : public detail::Calls<Channel> {
  public:
   Channel() = default;
   explicit Channel(std::shared_ptr<detail::ClientConnection> connection);
   static comm::Task<Result<Channel>> connect(comm::Context& context, std::string_view address,
                                              ChannelOptions options = {}, comm::Limit limit = {});
-
-  // Calls a method of a plain C++ service. Encodes the argument immediately.
-  //   unary: Task<Result<R>>; streams: Task<Result<ResultStream<R>>>, ArgumentStream<A, R> or
-  //   Conversation<A, R>.
-  template <auto kFunction>
-  auto call(const typename MethodOf<kFunction>::Argument& argument, CallOptions options = {}) {
-    using Of = MethodOf<kFunction>;
-    static_assert(Of::Form::kShape == Shape::kUnary || Of::Form::kShape == Shape::kServerStream,
-                  "a method that reads a stream takes no argument");
-    if constexpr (Of::Form::kShape == Shape::kUnary) {
-      return unary<typename Of::Reply>(Of::method(), argument, std::move(options));
-    } else {
-      return results<typename Of::Reply>(Of::method(), argument, std::move(options));
-    }
-  }
-  template <auto kFunction>
-  auto call(CallOptions options = {}) {
-    using Of = MethodOf<kFunction>;
-    if constexpr (Of::Form::kShape == Shape::kUnary || Of::Form::kShape == Shape::kServerStream) {
-      static_assert(std::is_same_v<typename Of::Argument, Empty>, "this method takes an argument");
-      return call<kFunction>(Empty{}, std::move(options));
-    } else {
-      return stream<
-          typename detail::StreamOf<Of::Form::kShape, typename Of::Argument, typename Of::Reply>::Type>(
-          Of::method(), std::move(options));
-    }
-  }
-  // Calls a method with a bulk argument, which is not copied.
-  template <auto kFunction>
-  requires IsBulk<typename MethodOf<kFunction>::Argument>::value auto call(
-      typename MethodOf<kFunction>::Argument&& argument, CallOptions options = {}) {
-    using Of = MethodOf<kFunction>;
-    return detail::call_unary<typename Of::Reply>(
-        connection_,
-        detail::Request(connection_.get(), Of::method(), std::move(options), std::move(argument).take()));
-  }
+  static constexpr bool kTakesBulk = true;
 
   // Calls a method by its description, as generated stubs do.
   template <typename R, typename A>
@@ -219,6 +170,13 @@ class RRDMA_RPC_API Channel {
   comm::Task<Result<Stream>> stream(const Method& method, CallOptions options = {}) {
     return detail::call_stream<Stream>(
         connection_, detail::request_of(connection_.get(), method, std::move(options), Empty{}));
+  }
+
+  // Calls a method with a bulk argument, which is not copied.
+  template <typename R>
+  comm::Task<Result<R>> bulk(const Method& method, comm::Buffer argument, CallOptions options = {}) {
+    return detail::call_unary<R>(
+        connection_, detail::Request(connection_.get(), method, std::move(options), std::move(argument)));
   }
 
   // Cancels all calls in flight and closes the connection.

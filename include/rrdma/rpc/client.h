@@ -24,6 +24,7 @@
 #include "rrdma/comm/context.h"
 #include "rrdma/comm/scope.h"
 #include "rrdma/comm/signal.h"
+#include "rrdma/rpc/calls.h"
 #include "rrdma/rpc/channel.h"
 #include "rrdma/rpc/log.h"
 #include "rrdma/rpc/visibility.h"
@@ -86,7 +87,7 @@ class ServerSet;
 }
 
 // Belongs to its context's thread. Must outlive its calls.
-class RRDMA_RPC_API Client {
+class RRDMA_RPC_API Client : public detail::Calls<Client> {
  public:
   // An address is "host:port", a name with all of its addresses ("name:port"), or a file with an address in
   // each line ("file:PATH"), which is watched. New addresses get calls at once. Addresses that are there no
@@ -96,31 +97,7 @@ class RRDMA_RPC_API Client {
   Client& operator=(Client&&) noexcept;
   ~Client();
 
-  // Calls a method of a plain C++ service. Keeps the argument for a retry. The results are those of
-  // Channel::call.
-  template <auto kFunction>
-  auto call(typename MethodOf<kFunction>::Argument argument, CallOptions options = {}) {
-    using Of = MethodOf<kFunction>;
-    static_assert(Of::Form::kShape == Shape::kUnary || Of::Form::kShape == Shape::kServerStream,
-                  "a method that reads a stream takes no argument");
-    if constexpr (Of::Form::kShape == Shape::kUnary) {
-      return unary<typename Of::Reply>(Of::method(), std::move(argument), std::move(options));
-    } else {
-      return results<typename Of::Reply>(Of::method(), std::move(argument), std::move(options));
-    }
-  }
-  template <auto kFunction>
-  auto call(CallOptions options = {}) {
-    using Of = MethodOf<kFunction>;
-    if constexpr (Of::Form::kShape == Shape::kUnary || Of::Form::kShape == Shape::kServerStream) {
-      static_assert(std::is_same_v<typename Of::Argument, Empty>, "this method takes an argument");
-      return call<kFunction>(Empty{}, std::move(options));
-    } else {
-      return stream<
-          typename detail::StreamOf<Of::Form::kShape, typename Of::Argument, typename Of::Reply>::Type>(
-          Of::method(), std::move(options));
-    }
-  }
+  static constexpr bool kTakesBulk = false;
 
   // Calls a method by its description, as generated stubs do. A stream is repeated only until it is open.
   template <typename R, typename A>
