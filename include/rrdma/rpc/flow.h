@@ -203,15 +203,10 @@ class Reader {
   // status().
   comm::Task<std::optional<T>> read(comm::Limit limit = {}) {
     for (;;) {
-      if (auto payload = inbound_->take()) {
-        T item{};
-        if (Codec<T>::decode(payload->bytes(), item)) co_return std::optional<T>(std::move(item));
-        inbound_->refuse(Status(Code::kInternal, "an item of the stream cannot be read"));
-      }
-      if (inbound_->over()) {
-        status_ = inbound_->status();
-        co_return std::optional<T>();
-      }
+      std::optional<T> item;
+      const Step step = next([&item]() -> T& { return item.emplace(); });
+      if (step == Step::kItem) co_return std::move(item);
+      if (step == Step::kOver) co_return std::optional<T>();
       comm::Signal signal(inbound_->context(), limit);
       const detail::WaitPlace::Stay stay(inbound_->place(), signal);
       auto waited = co_await signal;
@@ -221,10 +216,37 @@ class Reader {
       }
     }
   }
+  // The same into an item that exists already, whose memory is used again. Returns false at the end of the
+  // stream or when the limit is reached: `while (co_await stream.read_into(item)) ...`.
+  comm::Task<bool> read_into(T& item, comm::Limit limit = {}) {
+    for (;;) {
+      const Step step = next([&item]() -> T& { return item; });
+      if (step != Step::kWait) co_return step == Step::kItem;
+      comm::Signal signal(inbound_->context(), limit);
+      const detail::WaitPlace::Stay stay(inbound_->place(), signal);
+      auto waited = co_await signal;
+      if (!waited) {
+        status_ = status_of(waited.error());
+        co_return false;
+      }
+    }
+  }
   // The reason why read() returned nothing; good at the end of the stream.
   [[nodiscard]] const Status& status() const { return status_; }
 
  private:
+  enum class Step { kItem, kOver, kWait };
+  // Takes the next item if it has arrived. `place` gives the object for it.
+  template <typename Place>
+  Step next(const Place& place) {
+    if (auto payload = inbound_->take()) {
+      if (Codec<T>::decode(payload->bytes(), place())) return Step::kItem;
+      inbound_->refuse(Status(Code::kInternal, "an item of the stream cannot be read"));
+    }
+    if (!inbound_->over()) return Step::kWait;
+    status_ = inbound_->status();
+    return Step::kOver;
+  }
   comm::detail::Ref<detail::Inbound> inbound_;
   Status status_;
 };

@@ -23,6 +23,23 @@ TEST_F(Streams, OfResults) {
   }(channel));
 }
 
+TEST_F(Streams, IntoOneItem) {
+  Channel channel = connect();
+  run([](Channel& on) -> Task<> {
+    auto rows = (co_await on.call<&Desk::count>(Range{50, 5000}, kPatience)).value_or_throw();
+    unsigned seen = 0;
+    std::string row;
+    const char* memory = nullptr;
+    while (co_await rows.read_into(row, kPatience)) {
+      EXPECT_EQ(row, std::string(5000, static_cast<char>('a' + seen % 26)));
+      if (seen++ == 0) memory = row.data();
+      EXPECT_EQ(row.data(), memory);
+    }
+    EXPECT_EQ(seen, 50U);
+    EXPECT_TRUE(rows.status().ok()) << rows.status().what();
+  }(channel));
+}
+
 TEST_F(Streams, OfNothing) {
   Channel channel = connect();
   run([](Channel& on) -> Task<> {
