@@ -42,12 +42,15 @@ Request::Request(ClientConnection* connection, const Method& method, CallOptions
     metadata_.resize(emitted_size(options_.metadata));
     emit_metadata(options_.metadata, reinterpret_cast<std::byte*>(metadata_.data()));
   }
+  failure_ = connection->admit_argument(size);
+  if (!failure_.ok()) return;
   // Opening memory is expensive. Do not lend it for a result that fits into a frame, or that the server can
   // offer.
-  if (connection->line().offering() || options_.lend <= kFrameLimit - kReplyHead - kMaxMetadata)
+  if (connection->line().offering() ||
+      options_.lend <= connection->line().frame_limit() - kReplyHead - kMaxMetadata)
     options_.lend = 0;
   head_ = call_head(options_, 0, metadata_.size());
-  if (head_ + size <= kFrameLimit) {
+  if (head_ + size <= connection->line().frame_limit()) {
     take_frame(size);
     return;
   }
@@ -66,7 +69,9 @@ Request::Request(ClientConnection* connection, const Method& method, CallOptions
     : Request(connection, method, std::move(options), std::size_t{0}) {
   if (!failure_.ok()) return;
   const std::size_t size = argument.size();
-  const bool small = head_ + size <= kFrameLimit;
+  failure_ = connection->admit_argument(size);
+  if (!failure_.ok()) return;
+  const bool small = head_ + size <= connection->line().frame_limit();
   if (!small) {
     auto memory = connection->line().offers().take_copy(std::move(argument));
     if (!memory) {
@@ -234,7 +239,7 @@ comm::Task<Result<Channel>> open_channel(comm::Context& context, std::string add
   hello.encryption = encryption_toward(address, options);
   const auto octets = emit(hello);
   comm::Profile profile;
-  profile.message_limit = kFrameLimit + (hello.encryption != kCannotEncrypt ? kSealing : 0);
+  profile.message_limit = kLargeFrameLimit + (hello.encryption != kCannotEncrypt ? kSealing : 0);
   profile.receive_depth = options.depth;
   profile.send_depth = options.depth;
   profile.keep_alive = options.keep_alive;

@@ -159,12 +159,6 @@ Status ClientConnection::share_memory(ClientCall* call, Request& request, Frame&
 }
 
 ClientCall* ClientConnection::begin(Request& request, Status& status) {
-  if (request.large_.size() > server_.max_argument) {
-    status = Status(Code::kResourceExhausted, "the argument has " + std::to_string(request.large_.size()) +
-                                                  " bytes, the server takes " +
-                                                  std::to_string(server_.max_argument));
-    return nullptr;
-  }
   Frame frame;
   frame.kind = Kind::kCall;
   const comm::Limit& limit = request.options_.limit;
@@ -327,6 +321,12 @@ bool ClientConnection::handle(const Frame& frame, const comm::Message& message) 
   }
 }
 
+Status ClientConnection::admit_argument(std::size_t size) const {
+  if (size <= std::max<std::size_t>(server_.max_argument, kFrameLimit)) return {};
+  return {Code::kResourceExhausted, "the argument has " + std::to_string(size) + " bytes, the server takes " +
+                                        std::to_string(server_.max_argument)};
+}
+
 bool ClientConnection::handle_part(ClientCall* call, const Frame& frame) {
   if (call->parts.size() + frame.body.size() > options_.max_result) return false;
   if (!call->held) return true;
@@ -346,6 +346,8 @@ bool ClientConnection::handle_headers(ClientCall* call, const Frame& frame) cons
 bool ClientConnection::handle_reply(ClientCall* call, const Frame& frame, const comm::Message& message) {
   Metadata trailers;
   if (!frame.metadata.empty() && !parse_metadata(frame.metadata, trailers)) return false;
+  // A server of an earlier version does not compare a result in one frame with the limit.
+  if (call->parts.size() + frame.body.size() > std::max(options_.max_result, kFrameLimit)) return false;
   if (frame.has(flag::kWritten) && (!call->lent || frame.written > call->lent.size())) return false;
   Status status;
   if (frame.status != 0 || !frame.message.empty() || !frame.details.empty()) {

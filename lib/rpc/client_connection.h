@@ -100,6 +100,8 @@ class ClientConnection : public std::enable_shared_from_this<ClientConnection> {
   void await_room(RoomWaiter& waiter) { waiting_.push_back(&waiter); }
   // Notifies the longest waiter if there is room.
   void offer_room();
+  // Fails if the server takes no argument of this size.
+  [[nodiscard]] Status admit_argument(std::size_t size) const;
   // Runs ChannelOptions::before.
   void intercept(const Method& method, CallOptions& options, Status& status) const {
     if (options_.before) status = options_.before(method, options);

@@ -241,6 +241,8 @@ bool Inbound::keep(const Frame& frame, const comm::Message& message, std::uint32
   if (frame.has(flag::kOffered)) return accept_offer(frame, cost);
   if (frame.has(flag::kMore) || assembling_) return assemble(frame, cost);
   const std::size_t size = frame.body.size();
+  // A peer of an earlier version does not compare an item in one frame with the limit.
+  if (size > std::max(max_item_, kFrameLimit)) return false;
   if (place_.taken() && items_.empty()) {
     const std::size_t held = size + kPlaceOctets;
     if (!hold(held)) return true;
@@ -278,6 +280,11 @@ void Inbound::refuse(Status status) {
 
 // ---- Outbound ----
 
+Outbound::Outbound(Line& line, std::uint32_t call, std::uint32_t window)
+    : line_(&line),
+      call_(call),
+      window_(window),
+      framed_(std::clamp<std::size_t>(window / 2, kFrameLimit, line.frame_limit()) - kItemHead - kItemCost) {}
 Outbound::~Outbound() = default;
 
 void Outbound::close() {
@@ -295,7 +302,7 @@ Outbound::Item Outbound::prepare(std::size_t size) {
     item.failure = ended_ ? why() : Status(Code::kFailedPrecondition, "the stream is over");
     return item;
   }
-  item.framed = kItemHead + size <= kFrameLimit;
+  item.framed = size <= framed_;
   auto memory = line_->offered(size) ? line_->offers().take(size)
                                      : line_->context().pool().take(item.framed ? kItemHead + size : size);
   if (!memory) {
@@ -357,8 +364,7 @@ comm::Task<Status> Outbound::send(comm::detail::Ref<Outbound> self, Item item, c
       if (rest.size() != item.room.size()) self->end(waited);
       co_return waited;
     }
-    const std::size_t piece =
-        std::min<std::size_t>({rest.size(), kFrameLimit - kItemHead, self->window_ - kItemCost});
+    const std::size_t piece = std::min<std::size_t>({rest.size(), self->framed_, self->window_ - kItemCost});
     self->window_ -= piece + kItemCost;
     comm::Buffer memory = self->line_->frame(kItemHead + piece);
     if (!memory) co_return Status(Code::kResourceExhausted, "there is no memory for a frame");

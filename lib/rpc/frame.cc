@@ -239,7 +239,7 @@ bool parse(std::span<const std::byte> octets, Frame& frame) {
   layout_head(reader, frame);
   if (!reader.good()) return false;
   const bool sealed = frame.kind == Kind::kSealed;
-  if (octets.size() > kFrameLimit + (sealed ? kSealing : 0)) return false;
+  if (octets.size() > kLargeFrameLimit + (sealed ? kSealing : 0)) return false;
   const KindInfo* info = info_of(frame.kind);
   if (info == nullptr || (frame.flags & ~info->flags) != 0) return false;
   if (reader.length_of(Part::kMetadata) > (info->metadata ? kMaxMetadata : 0)) return false;

@@ -16,16 +16,20 @@ namespace rrdma::rpc {
 inline namespace v0 {
 namespace detail {
 
-// The largest frame. Every peer accepts frames of this size.
+// Every peer accepts frames of this size.
 inline constexpr std::size_t kFrameLimit = 4096;
+// The largest frame or pack from kLargeFrameVersion on: two items of 4 KiB, or one of 8 KiB, with all heads.
+inline constexpr std::size_t kLargeFrameLimit = (8 << 10) + 256;
 inline constexpr std::uint8_t kLowestVersion = 1;
-inline constexpr std::uint8_t kProtocolVersion = 4;  // the highest
+inline constexpr std::uint8_t kProtocolVersion = 5;  // the highest
 // From this version on, a message may carry several frames.
 inline constexpr std::uint8_t kPackingVersion = 2;
 // From this version on, results and stream items may be offered.
 inline constexpr std::uint8_t kOfferingVersion = 3;
 // From this version on, a connection may be encrypted, and a server may send headers.
 inline constexpr std::uint8_t kSealingVersion = 4;
+// From this version on, frames may be as large as the message limit of their receiver.
+inline constexpr std::uint8_t kLargeFrameVersion = 5;
 // The cost of an item in a stream's window, besides its bytes.
 inline constexpr std::uint32_t kItemCost = 32;
 

@@ -1,5 +1,6 @@
 #include "lib/rpc/line.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -15,6 +16,9 @@ Line::Line(comm::Context& context, comm::Endpoint endpoint, std::uint8_t version
       packs_(version >= kPackingVersion),
       heads_(version >= kSealingVersion),
       offering_(version >= kOfferingVersion),
+      frame_limit_(version < kLargeFrameVersion
+                       ? kFrameLimit
+                       : std::clamp(endpoint_.message_limit(), kFrameLimit, kLargeFrameLimit)),
       reference_(new LineRef(*this)),
       transfers_(new Transfers),
       offers_(context, *transfers_),
@@ -35,6 +39,7 @@ void Line::close() {
 void Line::encrypt(const SealKeys& keys) {
   flush();
   seal_ = std::make_unique<Seal>(keys);
+  frame_limit_ = std::max(kFrameLimit, std::min(frame_limit_, endpoint_.message_limit() - kSealing));
   offers_.encrypt(keys.offers_out);
 }
 
@@ -135,11 +140,11 @@ void Line::post(FrameMemory& frame) {
 bool Line::pack(std::span<const std::byte> frame) {
   if (!packs_) return false;
   const std::size_t more = kPackedHead + frame.size();
-  if (packed_ != 0 && pending_.size() + more > kFrameLimit) flush();
+  if (packed_ != 0 && pending_.size() + more > frame_limit_) flush();
   turn_end_.request();
   if (packed_ == 0) {
     if (eager_ && !std::exchange(posted_, true)) return false;
-    if (kPackHead + more > kFrameLimit || !begin_pack()) return false;
+    if (kPackHead + more > frame_limit_ || !begin_pack()) return false;
   }
   std::byte* at = pending_.data() + pending_.size();
   emit_packed_head(frame.size(), at);
@@ -150,7 +155,7 @@ bool Line::pack(std::span<const std::byte> frame) {
 }
 
 bool Line::begin_pack() {
-  auto memory = context_->pool().take(kFrameLimit);
+  auto memory = context_->pool().take(frame_limit_);
   if (!memory) return false;
   pending_ = std::move(*memory);
   Frame head;

@@ -27,8 +27,8 @@ namespace rrdma::rpc {
 inline namespace v0 {
 namespace detail {
 
-// The smallest initial window of a stream. The largest item of one frame fits into half of it, so that a
-// reader that has consumed everything can always grant more.
+// The smallest initial window of a stream. An item travels in one frame if it fits into half of the window: a
+// reader that has consumed everything can then always grant more.
 inline constexpr std::uint32_t kLeastWindow = 16384;
 
 // Leads to a line from operations that may outlive it.
@@ -48,6 +48,8 @@ class Line {
   [[nodiscard]] comm::Context& context() const { return *context_; }
   [[nodiscard]] comm::Endpoint& endpoint() { return endpoint_; }
   [[nodiscard]] bool packs() const { return packs_; }
+  // The largest frame or pack that the peer accepts.
+  [[nodiscard]] std::size_t frame_limit() const { return frame_limit_; }
   // Whether the server may send headers.
   [[nodiscard]] bool heads() const { return heads_; }
   // Encrypts everything from now on, in both directions.
@@ -170,6 +172,7 @@ class Line {
   bool packs_;
   bool heads_;
   bool offering_;
+  std::size_t frame_limit_;
   comm::detail::Ref<LineRef> reference_;
   comm::detail::Ref<Transfers> transfers_;
   Offers offers_;

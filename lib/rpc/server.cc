@@ -228,7 +228,7 @@ comm::Task<void> ServerState::serve(comm::Incoming incoming) {
   const ServerHello answer = answer_to(incoming, *hello, encrypt, expected);
   const auto octets = emit(answer);
   comm::Profile profile;
-  profile.message_limit = kFrameLimit + (encrypt ? kSealing : 0);
+  profile.message_limit = kLargeFrameLimit + (encrypt ? kSealing : 0);
   profile.receive_depth = options_.depth;
   profile.send_depth = options_.depth;
   profile.keep_alive = options_.keep_alive;

@@ -99,7 +99,10 @@ void ServerCall::send_last_headers() {
 }
 
 bool ServerCall::eager(std::size_t size) const {
-  return size <= kFrameLimit && kReplyHead + emitted_size(trailers_) + size <= kFrameLimit;
+  const std::size_t limit = connection_->line().frame_limit();
+  // reply_from() refuses a result that is too large.
+  if (size > kFrameLimit && size > connection_->hello().max_result) return false;
+  return size <= limit && kReplyHead + emitted_size(trailers_) + size <= limit;
 }
 
 std::byte* ServerCall::prepare(std::size_t size) {
@@ -172,8 +175,9 @@ void ServerCall::send_parts(std::span<const std::byte> octets) {
   frame.kind = Kind::kPart;
   frame.call = id_;
   const std::size_t head = head_size(frame);
+  const std::size_t most = connection_->line().frame_limit() - head;
   while (!octets.empty()) {
-    const std::size_t size = std::min(octets.size(), kFrameLimit - head);
+    const std::size_t size = std::min(octets.size(), most);
     comm::Buffer memory = connection_->line().frame(head + size);
     if (!memory) return;
     emit_head(frame, memory.data());

@@ -155,14 +155,14 @@ Status ServerConnection::admit(const Frame& frame, Served*& served) {
     return {Code::kUnimplemented,
             method.path() + " has another form or version here: build both ends from the same definition"};
   }
-  if (frame.has(flag::kOffered)) {
-    const std::size_t size = line_.plain_size(frame.offered);
-    if (size > server_->options().max_argument) {
-      return {Code::kResourceExhausted, "the argument has " + std::to_string(size) +
-                                            " bytes, the server takes " +
-                                            std::to_string(server_->options().max_argument)};
-    }
-    if (!frame.body.empty()) return {Code::kInvalidArgument, "an argument comes once"};
+  const bool offered = frame.has(flag::kOffered);
+  if (offered && !frame.body.empty()) return {Code::kInvalidArgument, "an argument comes once"};
+  const std::size_t size = offered ? line_.plain_size(frame.offered) : frame.body.size();
+  // A client of an earlier version does not compare an argument in one frame with the limit.
+  const std::size_t most = server_->options().max_argument;
+  if (size > (offered ? most : std::max(most, kFrameLimit))) {
+    return {Code::kResourceExhausted,
+            "the argument has " + std::to_string(size) + " bytes, the server takes " + std::to_string(most)};
   }
   return {};
 }

@@ -146,8 +146,7 @@ class RRDMA_RPC_API Inbound final : public comm::detail::Counted {
 // The sending side of a stream.
 class RRDMA_RPC_API Outbound final : public comm::detail::Counted {
  public:
-  Outbound(Line& line, std::uint32_t call, std::uint32_t window)
-      : line_(&line), call_(call), window_(window) {}
+  Outbound(Line& line, std::uint32_t call, std::uint32_t window);
   ~Outbound() override;
   // The call is over. Writes, the current one too, end with kCancelled.
   void close();
@@ -188,6 +187,7 @@ class RRDMA_RPC_API Outbound final : public comm::detail::Counted {
   Status status_;
   WaitPlace place_;
   std::size_t offered_ = 0;  // bytes that the peer has not taken yet
+  std::size_t framed_;       // bytes of the largest item that travels in one frame
 };
 
 }  // namespace detail

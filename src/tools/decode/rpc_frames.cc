@@ -89,7 +89,7 @@ struct PackedName {
 const PackedName& packed_name(std::size_t index) {
   static const std::vector<PackedName> names = [] {
     std::vector<PackedName> all;
-    for (std::size_t i = 1; i <= frames::kFrameLimit / frames::kPackedHead; ++i)
+    for (std::size_t i = 1; i <= frames::kLargeFrameLimit / (frames::kPackedHead + frames::kPackHead); ++i)
       all.push_back({formatted("frame_{}", i), formatted("Frame {}", i)});
     return all;
   }();
@@ -107,7 +107,7 @@ std::optional<RpcMessage> message_in(Octets payload) {
   std::memcpy(&message.credits, payload.data() + 2, sizeof(message.credits));
   std::uint32_t length = 0;
   std::memcpy(&length, payload.data() + 4, sizeof(length));
-  if (length > frames::kFrameLimit + frames::kSealing) return std::nullopt;
+  if (length > frames::kLargeFrameLimit + frames::kSealing) return std::nullopt;
   const auto rest = bytes_of(payload.subspan(kMessageHeader));
   static_cast<Seen&>(message) = seen_in(rest, length);
   if (!message.frame && message.here < message.length) message.frame = cut_pack(rest.first(message.here));

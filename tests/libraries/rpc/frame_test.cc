@@ -97,7 +97,7 @@ TEST(Frames, WhatIsNotAllowedIsRefused) {
   EXPECT_TRUE(refused(a_call(), [](auto& o) { o[0] = std::byte{99}; }));
   EXPECT_TRUE(refused(a_call(), [](auto& o) { o[1] = std::byte{0x43}; })) << "a flag of other kinds";
   EXPECT_TRUE(refused(a_call(), [](auto& o) { o[3] = std::byte{0xff}; })) << "metadata beyond the end";
-  EXPECT_TRUE(refused(a_call(), [](auto& o) { o.resize(kFrameLimit + 1); })) << "larger than a frame";
+  EXPECT_TRUE(refused(a_call(), [](auto& o) { o.resize(kLargeFrameLimit + 1); })) << "larger than a frame";
   Frame wraps = a_call();
   wraps.offered = {~std::uint64_t{0} - 5, 5, 100};
   EXPECT_TRUE(refused(wraps, [](auto&) {})) << "a region beyond the end of addresses";
@@ -194,8 +194,8 @@ TEST(Frames, EncryptedOnesAreReadAgain) {
   EXPECT_FALSE(parse_frame(octets_of(key)));
   Frame sealed;
   sealed.kind = Kind::kSealed;
-  const std::string most(kFrameLimit + kSealTag + 1, 's');
-  sealed.body = as_octets(most).first(kFrameLimit + kSealTag);
+  const std::string most(kLargeFrameLimit + kSealTag + 1, 's');
+  sealed.body = as_octets(most).first(kLargeFrameLimit + kSealTag);
   EXPECT_TRUE(parse_frame(octets_of(sealed)));
   sealed.body = as_octets(most);
   EXPECT_FALSE(parse_frame(octets_of(sealed))) << "larger than a frame";

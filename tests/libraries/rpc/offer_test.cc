@@ -164,13 +164,14 @@ TEST_F(OffersToLittle, AnItemThatNeverFitsEndsItsStreamOnly) {
 // A bare endpoint that sends frames of its own.
 class HostileOffers : public Offers {
  protected:
-  Endpoint intrude(std::uint8_t version) {
+  Endpoint intrude(std::uint8_t version, std::uint32_t message_limit = wire::kFrameLimit) {
     wire::ClientHello hello;
     hello.highest = version;
     hello.max_result = kMiB;
     const auto octets = wire::emit(hello);
     Profile profile;
     profile.hello = octets;
+    profile.message_limit = message_limit;
     return run([](Context& context, std::string to, const Profile& with) -> Task<Endpoint> {
       auto connected = co_await context.connect(to, with, kPatience);
       co_return std::move(connected).value_or_throw();
@@ -179,6 +180,7 @@ class HostileOffers : public Offers {
   void send(Endpoint& end, const wire::Frame& frame) {
     std::vector<std::byte> octets(wire::head_size(frame));
     wire::emit_head(frame, octets.data());
+    octets.insert(octets.end(), frame.body.begin(), frame.body.end());
     run([](Endpoint& to, const std::vector<std::byte>& all) -> Task<> {
       static_cast<void>(co_await to.send(std::span<const std::byte>(all), kPatience));
     }(end, octets));
@@ -197,6 +199,38 @@ class HostileOffers : public Offers {
     EXPECT_EQ(run(other.call<&Desk::add>({1, 2}, kPatience)).value(), 3U) << why;
   }
 };
+
+// The size of the largest message that brings two items of 3,900 bytes and one of 8,000.
+using LargeFrames = HostileOffers;
+TEST_F(LargeFrames, NeedTheVersionAndTheLimitOfTheirReceiver) {
+  const auto largest = [this](std::uint8_t version, std::uint32_t message_limit) {
+    Endpoint end = intrude(version, message_limit);
+    std::size_t most = 0;
+    for (const Range& range : {Range{2, 3900}, Range{1, 8000}}) {
+      wire::Frame call;
+      call.kind = wire::Kind::kCall;
+      call.call = range.count;
+      call.method = MethodOf<&Desk::count>::method().id;
+      call.window = 1 << 20;
+      call.body = std::as_bytes(std::span(&range, 1));
+      send(end, call);
+      for (std::size_t left = std::size_t{range.count} * range.size; left > 0;) {
+        rrdma::comm::Message message = run([](Endpoint& from) -> Task<rrdma::comm::Message> {
+          auto received = co_await from.receive(kPatience);
+          co_return std::move(received).value_or_throw();
+        }(end));
+        most = std::max(most, message.size());
+        left -= std::min(left, message.size());
+      }
+    }
+    return most;
+  };
+  EXPECT_LE(largest(wire::kLargeFrameVersion - 1, wire::kLargeFrameLimit), wire::kFrameLimit);
+  EXPECT_LE(largest(wire::kLargeFrameVersion, wire::kFrameLimit), wire::kFrameLimit);
+  const std::size_t most = largest(wire::kLargeFrameVersion, wire::kLargeFrameLimit);
+  EXPECT_GT(most, 8000U);
+  EXPECT_LE(most, wire::kLargeFrameLimit);
+}
 
 TEST_F(HostileOffers, EndTheirConnection) {
   wire::Frame taken;
