@@ -1,12 +1,16 @@
 // grpc_bench PROGRAM ADDRESS [COUNT [SIZE]]: the same service with gRPC C++. ADDRESS is "HOST:PORT" or
 // "unix:PATH". The server answers unary calls from one completion queue in one thread, and streams in gRPC's
-// own threads.
+// own threads. With RPC_BENCH_SECURE, connections use TLS with the key and the certificate in that folder.
 #include <echo.grpc.pb.h>
 #include <grpcpp/grpcpp.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 #include "bench/rpc/bench.h"
@@ -68,10 +72,35 @@ class Answer {
   std::unique_ptr<grpc::ServerAsyncResponseWriter<Octets>> responder_;
 };
 
+// A file of the folder RPC_BENCH_SECURE. Empty without that variable.
+std::string secured(const char* name) {
+  const char* folder = std::getenv("RPC_BENCH_SECURE");
+  if (folder == nullptr) return {};
+  std::ostringstream text;
+  text << std::ifstream(std::string(folder) + "/" + name).rdbuf();
+  if (text.str().empty()) throw std::runtime_error(std::string("no ") + name + " in " + folder);
+  return text.str();
+}
+
+// Both ends show the same certificate, as both ends of rrdma::rpc know the same secret.
+std::shared_ptr<grpc::ServerCredentials> server_credentials() {
+  const std::string certificate = secured("cert.pem");
+  if (certificate.empty()) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = certificate;
+  options.pem_key_cert_pairs = {{secured("key.pem"), certificate}};
+  return grpc::SslServerCredentials(options);
+}
+std::shared_ptr<grpc::ChannelCredentials> channel_credentials() {
+  const std::string certificate = secured("cert.pem");
+  if (certificate.empty()) return grpc::InsecureChannelCredentials();
+  return grpc::SslCredentials({certificate, secured("key.pem"), certificate});
+}
+
 int serve(const Arguments& arguments) {
   Streams service;
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(arguments.address, grpc::InsecureServerCredentials());
+  builder.AddListeningPort(arguments.address, server_credentials());
   builder.SetMaxReceiveMessageSize(kLargest);
   builder.RegisterService(&service);
   const auto queue = builder.AddCompletionQueue();
@@ -89,8 +118,7 @@ int serve(const Arguments& arguments) {
 std::unique_ptr<Echo::Stub> connect(const Arguments& arguments) {
   grpc::ChannelArguments options;
   options.SetMaxReceiveMessageSize(kLargest);
-  const auto channel =
-      grpc::CreateCustomChannel(arguments.address, grpc::InsecureChannelCredentials(), options);
+  const auto channel = grpc::CreateCustomChannel(arguments.address, channel_credentials(), options);
   if (!channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10)))
     throw std::runtime_error("no connection to " + arguments.address);
   return Echo::NewStub(channel);

@@ -6,6 +6,7 @@ a table and charts."""
 import argparse
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -24,19 +25,33 @@ PRODUCTS = ("bin/comm_bench", "bin/rpc_bench", "lib/librrdma-comm.so.0", "lib/li
 # Each twice the one before; the last leaves room for the tags of a message below the limit of 64 MiB.
 SWEEP = (*(1 << power for power in range(3, 26)), (64 << 20) - 64)
 STREAMED = (64, 4096, 64 << 10, MIB)
+SECURED = (16, 4096, 64 << 10, MIB)
 OTHERS = ("grpc_bench", "capnp_bench")
 
 
-def own(arena, program, link, wait, count, size=0):
+def own(arena, program, link, wait, count, size=0, secure=False):
     """Runs rpc_bench over a link. Returns the client's output."""
     port = arena.next_port()
     words = [arena.program("rrdma"), "run", "--", arena.program("rpc_bench")]
-    environment = {"RRDMA_LINK": link, "RPC_BENCH_WAIT": wait}
+    environment = {"RRDMA_LINK": link, "RPC_BENCH_WAIT": wait} | secured(arena, secure)
     at = f"127.0.0.1:{port}"
     return comm.lines(arena.pair([*words, "serve", at], [*words, program, at, str(count), str(size)], port, environment, server_ends=False))
 
 
-def other(arena, framework, program, link, count, size=0):
+def secured(arena, secure):
+    """The environment of encrypted connections: a folder with a new key and its certificate, which gRPC needs."""
+    if not secure:
+        return {}
+    folder = Path(arena.work) / "keys"
+    if not folder.exists():
+        folder.mkdir()
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1", "-subj", "/CN=127.0.0.1",
+                        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key.pem", "-out", folder / "cert.pem"], check=True, capture_output=True)
+        (folder / "key.pem").chmod(0o644)  # the programs run as another user
+    return {"RPC_BENCH_SECURE": str(folder)}
+
+
+def other(arena, framework, program, link, count, size=0, secure=False):
     """gRPC or Cap'n Proto over TCP or a Unix socket."""
     port = arena.next_port()
     at = f"127.0.0.1:{port}"
@@ -46,7 +61,7 @@ def other(arena, framework, program, link, count, size=0):
     words = [arena.program(framework)]
     server, client = [*words, "serve", at], [*words, program, at, str(count), str(size)]
     if protocol == "tcp":
-        return comm.lines(arena.pair(server, client, port, server_ends=False))
+        return comm.lines(arena.pair(server, client, port, secured(arena, secure), server_ends=False))
     return comm.lines(unix_pair(arena, server, client, Path(arena.work) / str(port)))
 
 
@@ -95,10 +110,10 @@ def plan(effort):
         yield f"latency/bare verbs {link}/poll", lambda s, link=link: bare(s, effort, link)
         for wait in WAITS:
             yield f"latency/rrdma plain {link}/{wait}", lambda s, link=link, wait=wait: own(s, "plain-latency", link, wait, effort.trips)
-            yield f"latency/rrdma {link}/{wait}", lambda s, link=link, wait=wait: own(s, "latency", link, wait, effort.trips, 8)
+            yield f"latency/rrdma {link}/{wait}", lambda s, link=link, wait=wait: own(s, "latency", link, wait, effort.trips, 16)
     for framework, name in (("grpc_bench", "grpc"), ("capnp_bench", "capnp")):
         for link in ("unix", "tcp"):
-            yield f"latency/{name} {link}/event", lambda s, f=framework, link=link: other(s, f, "latency", link, effort.trips // 2, 8)
+            yield f"latency/{name} {link}/event", lambda s, f=framework, link=link: other(s, f, "latency", link, effort.trips // 2, 16)
     yield "latency/asio tcp/event", lambda s: {"p50_ns": 2 * comm.own(s, "tcp-serve", "tcp-latency", None, effort.trips)["latency_ns"]}
     yield "latency/ucx am shm/poll", lambda s: ucx_am(s, effort, "sm,self")
     yield "latency/ucx am rrdma shm/poll", lambda s: ucx_am(s, effort, "rc_v,self", "shm")
@@ -135,6 +150,17 @@ def plan_of_sizes(effort):
                 yield f"streams/{way} rrdma {link}/{size}", lambda s, link=link, p=program, n=items, size=size: own(s, p, link, "poll", n, size)
             for link in ("unix", "tcp"):
                 yield f"streams/{way} grpc {link}/{size}", lambda s, link=link, p=program, n=items, size=size: other(s, "grpc_bench", p, link, n, size)
+    yield from plan_of_encryption(effort)
+
+
+def plan_of_encryption(effort):
+    """Calls and streams on encrypted connections, in the form of plan(). Between hosts, that is the default of rrdma::rpc."""
+    for kind, program in (("call", "latency"), ("stream", "stream")):
+        for size in SECURED:
+            count = max(20, min(effort.trips, effort.octets // 8 // size))
+            for link in LINKS:
+                yield f"encrypted/{kind} rrdma {link}/{size}", lambda s, p=program, link=link, n=count, size=size: own(s, p, link, "poll", n, size, True)
+            yield f"encrypted/{kind} grpc/{size}", lambda s, p=program, n=count, size=size: other(s, "grpc_bench", p, "tcp", n, size, True)
 
 
 def rows(results):
@@ -179,11 +205,16 @@ def rows(results):
             for size in STREAMED:
                 words = f"{link}: stream {way} of {size} bytes, of gRPC {theirs}"
                 yield at_least(words, ratio(f"streams/{way} rrdma {link}/{size}", f"streams/{way} grpc {theirs}/{size}", "items_per_s", False), 2)
+        for size in SECURED:
+            calls = ratio(f"encrypted/call rrdma {link}/{size}", f"encrypted/call grpc/{size}", "p50_ns")
+            yield at_least(f"{link}: encrypted call of {size} bytes, of gRPC with TLS", calls, 1)
+            items = ratio(f"encrypted/stream rrdma {link}/{size}", f"encrypted/stream grpc/{size}", "items_per_s", False)
+            yield at_least(f"{link}: encrypted stream of {size} bytes, of gRPC with TLS", items, 1)
     memory = comm.median(each("idle/rrdma shm/event", "resident_mib"))
     yield row("MiB of a server for 1,000 idle connections", memory, "<= 64", lambda value: value <= 64)
 
 
-CHARTS = (("latency", "p50_ns", "Round trip of a unary call, 8 octets, median", "µs (less is better)", 1e-3),
+CHARTS = (("latency", "p50_ns", "Round trip of a unary call, 16 bytes, median", "µs (less is better)", 1e-3),
           ("rate", "calls_per_s", "Unary calls of 64 octets, 32 under way", "thousand calls a second", 1e-3),
           ("bytes", "bandwidth_gbs", "1 MiB of protobuf bytes as an argument", "GB/s", 1),
           ("stream", "items_per_s", "Server stream of items of 1 KiB", "thousand items a second", 1e-3))

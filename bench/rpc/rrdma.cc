@@ -1,5 +1,6 @@
 // rpc_bench PROGRAM HOST:PORT [COUNT [SIZE]]: rrdma::rpc, with echo.proto and with plain C++ types.
-// RPC_BENCH_WAIT selects how to wait: poll, event, or the library's default.
+// RPC_BENCH_WAIT selects how to wait: poll, event, or the library's default. With RPC_BENCH_SECURE,
+// connections are encrypted.
 #include <echo.rrdma.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -48,11 +49,8 @@ class Service : public EchoService {
   }
   Task<rpc::Result<Amount>> drink(rpc::Call&, rpc::Reader<Octets>& in) override {
     Amount amount;
-    for (;;) {
-      auto item = co_await in.read();
-      if (!item) break;
-      amount.set_count(amount.count() + 1);
-    }
+    Octets item;
+    while (co_await in.read_into(item)) amount.set_count(amount.count() + 1);
     co_return amount;
   }
 };
@@ -69,6 +67,16 @@ comm::Context open() {
   return comm::Context::open(options).value_or_throw();
 }
 
+// Encrypts connections if RPC_BENCH_SECURE asks for it.
+template <typename Options>
+Options secured(Options options) {
+  if (std::getenv("RPC_BENCH_SECURE") != nullptr) {
+    options.secret = "of the benchmark";
+    options.encryption = rpc::Encryption::kAlways;
+  }
+  return options;
+}
+
 // Opens a TCP port beside the RDMA port; bench/stage.py waits for it.
 void say_ready(const std::string& address) {
   const int file = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -83,7 +91,7 @@ void say_ready(const std::string& address) {
 Task<> serve(comm::Context& context, const Arguments& arguments) {
   Plain plain;
   Service service;
-  rpc::Server server(context);
+  rpc::Server server(context, secured(rpc::ServerOptions()));
   server.add(service);
   server.add<&Plain::same>(plain);
   server.add<&Plain::weigh>(plain);
@@ -95,7 +103,7 @@ Task<> serve(comm::Context& context, const Arguments& arguments) {
 }
 
 Task<rpc::Channel> connect(comm::Context& context, const Arguments& arguments, std::uint16_t depth = 64) {
-  rpc::ChannelOptions options;
+  rpc::ChannelOptions options = secured(rpc::ChannelOptions());
   options.depth = depth;
   auto connected = co_await rpc::connect(context, arguments.address, options, std::chrono::seconds(10));
   co_return std::move(connected).value_or_throw();
@@ -210,11 +218,8 @@ Task<> stream(comm::Context& context, const Arguments& arguments) {
     auto poured = co_await client.pour(amount);
     auto items = std::move(poured).value_or_throw();
     std::uint64_t seen = 0;
-    for (;;) {
-      auto item = co_await items.read();
-      if (!item) break;
-      ++seen;
-    }
+    Octets item;
+    while (co_await items.read_into(item)) ++seen;
     if (seen != count) throw rpc::Failure(items.status());
     if (count == arguments.count)
       print("items_per_s", static_cast<double>(count) * 1e9 / nanoseconds(Time::now() - begin));
