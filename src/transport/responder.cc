@@ -39,13 +39,12 @@ void Responder::handle(const TransportPacket& packet) {
 
 Responder::Verdict Responder::execute(const TransportPacket& packet) {
   const OpcodeShape& shape = wire::shape_of(packet.headers.bth.opcode);
-  if (const Verdict v = check_opcode(shape); v.kind != Verdict::Kind::kAccept) return v;
+  if (const Verdict v = check_opcode(shape); !v.accepts()) return v;
   if (qp_.type == QpType::kXrcReceive && shape.starts_message) {
-    if (const Verdict v = select_shared_queue(packet.headers); v.kind != Verdict::Kind::kAccept) return v;
+    if (const Verdict v = select_shared_queue(packet.headers); !v.accepts()) return v;
   }
-  if (const Verdict v = check_rights(shape); v.kind != Verdict::Kind::kAccept) return v;
-  if (const Verdict v = check_length(shape, packet.payload.size()); v.kind != Verdict::Kind::kAccept)
-    return v;
+  if (const Verdict v = check_rights(shape); !v.accepts()) return v;
+  if (const Verdict v = check_length(shape, packet.payload.size()); !v.accepts()) return v;
   switch (shape.kind) {
     case Kind::kSend: return execute_send(packet, shape);
     case Kind::kWrite: return execute_write(packet, shape);
@@ -111,7 +110,7 @@ Responder::Verdict Responder::take_receive() {
 
 Responder::Verdict Responder::execute_send(const TransportPacket& packet, const OpcodeShape& shape) {
   if (shape.starts_message) {
-    if (const Verdict v = take_receive(); v.kind != Verdict::Kind::kAccept) return v;
+    if (const Verdict v = take_receive(); !v.accepts()) return v;
     resp_.offset = 0;
   }
   const auto length = static_cast<std::uint32_t>(packet.payload.size());
@@ -133,7 +132,7 @@ Responder::Verdict Responder::execute_write(const TransportPacket& packet, const
   const auto length = static_cast<std::uint32_t>(packet.payload.size());
   // Before the key check: the receive request of an immediate fails with the message.
   if (shape.immediate) {
-    if (const Verdict v = take_receive(); v.kind != Verdict::Kind::kAccept) return v;
+    if (const Verdict v = take_receive(); !v.accepts()) return v;
   }
   if (shape.starts_message) {
     const wire::Reth& reth = packet.headers.reth;
@@ -255,8 +254,7 @@ Responder::Verdict Responder::find_word(wire::RKey rkey, std::uint64_t address, 
 Responder::Verdict Responder::execute_atomic(const TransportHeaders& headers) {
   const wire::AtomicEth& atomic = headers.atomic;
   AccessVerdict word;
-  if (const Verdict v = find_word(atomic.rkey, atomic.address, objects::kRemoteAtomic, word);
-      v.kind != Verdict::Kind::kAccept)
+  if (const Verdict v = find_word(atomic.rkey, atomic.address, objects::kRemoteAtomic, word); !v.accepts())
     return v;
   AtomicCall call{nullptr, headers.bth.opcode.step() == Step::kCompareSwap, atomic.swap_or_add,
                   atomic.compare, 0};
@@ -291,8 +289,7 @@ Responder::Verdict Responder::execute_atomic_write(const TransportPacket& packet
   const wire::Reth& reth = packet.headers.reth;
   if (reth.length != 8) return refuse(NakCode::kInvalidRequest, Cause::kAtomicMisaligned);
   AccessVerdict word;
-  if (const Verdict v = find_word(reth.rkey, reth.address, objects::kRemoteWrite, word);
-      v.kind != Verdict::Kind::kAccept)
+  if (const Verdict v = find_word(reth.rkey, reth.address, objects::kRemoteWrite, word); !v.accepts())
     return v;
   if (!objects::place(word, packet.payload.first(8), true, core_.staging, {.qpn = qp_.qpn}))
     return refuse(NakCode::kRemoteAccessError, Cause::kRemoteMemoryFault);
@@ -313,10 +310,10 @@ void Responder::write_last_answer(wire::Psn last, std::uint32_t msn) {
 
 // IBTA 11.6.2: the status of a receive request whose message was refused.
 objects::Status Responder::status_of_receive(const Verdict& verdict) {
-  if (verdict.cause == Cause::kReceiveBufferTooSmall) return objects::Status::kLocalLengthError;
-  if (verdict.nak == NakCode::kRemoteOperationalError) return objects::Status::kLocalProtectionError;
-  return verdict.nak == NakCode::kRemoteAccessError ? objects::Status::kLocalAccessError
-                                                    : objects::Status::kRemoteInvalidRequest;
+  if (verdict.cause() == Cause::kReceiveBufferTooSmall) return objects::Status::kLocalLengthError;
+  if (verdict.nak() == NakCode::kRemoteOperationalError) return objects::Status::kLocalProtectionError;
+  return verdict.nak() == NakCode::kRemoteAccessError ? objects::Status::kLocalAccessError
+                                                      : objects::Status::kRemoteInvalidRequest;
 }
 
 // Fails the receive request of the message, if it has one.
@@ -328,28 +325,28 @@ void Responder::fail_receive(const Verdict& verdict) {
                                  .status = status_of_receive(verdict),
                                  .opcode = objects::CompletionOpcode::kReceive,
                                  .qpn = qp_.qpn,
-                                 .vendor_err = objects::vendor_error(verdict.cause, resp_.expected)};
+                                 .vendor_err = objects::vendor_error(verdict.cause(), resp_.expected)};
   core_.complete_receive(qp_, completion, now_);
 }
 
 // The request was refused: send a NAK and move the QP to the error state (IBTA class C).
 void Responder::send_nak(const Verdict& verdict) {
   auto& counters = *qp_.counters;
-  switch (verdict.nak) {
+  switch (verdict.nak()) {
     case NakCode::kInvalidRequest: ++counters.invalid_request_naks_sent; break;
     case NakCode::kRemoteAccessError: ++counters.access_naks_sent; break;
     default: ++counters.operational_naks_sent;
   }
   const wire::Psn psn = resp_.expected;
   if (!receive_told_) {
-    core_.events.on_request_failed(qp_, refused_request(qp_, packet_, verdict.nak, verdict.cause, now_));
+    core_.events.on_request_failed(qp_, refused_request(qp_, packet_, verdict.nak(), verdict.cause(), now_));
   }
-  core_.events.on_qp_event(qp_, verdict.nak == NakCode::kRemoteAccessError ? QpEvent::kAccessError
-                                : verdict.nak == NakCode::kInvalidRequest  ? QpEvent::kRequestError
-                                                                           : QpEvent::kFatal);
+  core_.events.on_qp_event(qp_, verdict.nak() == NakCode::kRemoteAccessError ? QpEvent::kAccessError
+                                : verdict.nak() == NakCode::kInvalidRequest  ? QpEvent::kRequestError
+                                                                             : QpEvent::kFatal);
   resp_.message = Kind::kUnknown;
   core_.fail_qp(qp_, now_);
-  answer(static_cast<std::uint8_t>(wire::kSyndromeNakBase | static_cast<std::uint8_t>(verdict.nak)), psn);
+  answer(static_cast<std::uint8_t>(wire::kSyndromeNakBase | static_cast<std::uint8_t>(verdict.nak())), psn);
 }
 
 // IBTA class J: the SEND arrived, and only its invalidation failed. That is this side's error alone: the

@@ -22,12 +22,24 @@ class Responder {
   SendVerdict send_next(objects::FrameSink& sink);
 
  private:
-  // The outcome of a packet in sequence.
-  struct Verdict {
+  // The outcome of a packet in sequence. One word, because three bytes would be stored one by one and loaded
+  // together: such a load waits for the payload that was stored before.
+  class Verdict {
+   public:
     // kEnd: the message is acknowledged, and this QP is in error after it.
-    enum class Kind : std::uint8_t { kAccept, kNotReady, kRefuse, kEnd } kind = Kind::kAccept;
-    wire::NakCode nak = wire::NakCode::kInvalidRequest;
-    objects::Cause cause = objects::Cause::kNone;
+    enum class Kind : std::uint8_t { kAccept, kNotReady, kRefuse, kEnd };
+    constexpr Verdict() = default;
+    constexpr Verdict(Kind kind, wire::NakCode nak = wire::NakCode::kInvalidRequest,
+                      objects::Cause cause = objects::Cause::kNone)
+        : word_(static_cast<std::uint32_t>(kind) | static_cast<std::uint32_t>(nak) << 8 |
+                static_cast<std::uint32_t>(cause) << 16) {}
+    [[nodiscard]] bool accepts() const { return kind() == Kind::kAccept; }
+    [[nodiscard]] Kind kind() const { return static_cast<Kind>(word_ & 0xff); }
+    [[nodiscard]] wire::NakCode nak() const { return static_cast<wire::NakCode>(word_ >> 8 & 0xff); }
+    [[nodiscard]] objects::Cause cause() const { return static_cast<objects::Cause>(word_ >> 16); }
+
+   private:
+    std::uint32_t word_ = 0;
   };
   static Verdict refuse(wire::NakCode nak, objects::Cause cause) {
     return {Verdict::Kind::kRefuse, nak, cause};

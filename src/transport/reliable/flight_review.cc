@@ -44,7 +44,7 @@ void FlightReview::note_arrival(wire::Psn psn) {
       record.sent_at > latest.sent_at || (record.sent_at == latest.sent_at && psn.after(latest.psn));
   doubts_ |= doubtful(record);
   if (record.probe && record.response && !early && !doubtful(record)) probe_heard_ = record.sent_at;
-  if (!early && !doubtful(record) && (!latest.any || later)) latest = {record.sent_at, psn, true};
+  if (!early && !doubtful(record) && (!latest.any || later)) latest.set(record.sent_at, psn);
   ++finished_;
 }
 
@@ -98,7 +98,7 @@ void FlightReview::executed(wire::Psn end) {
   // This acknowledges the request itself: its responses were sent before.
   const PacketRecord& named = log_.at(end - 1);
   if (named.response && named.fate == PacketFate::kArrived && !latest_request_.any && !doubtful(named))
-    latest_request_ = {named.sent_at, end - 1, true};
+    latest_request_.set(named.sent_at, end - 1);
 }
 
 void FlightReview::arrived(wire::Psn expected, Octets bits) {
@@ -111,7 +111,7 @@ void FlightReview::arrived(wire::Psn expected, Octets bits) {
     if (!record.response) {
       note_arrival(psn);
     } else if (!doubtful(record) && (!latest_request_.any || record.sent_at > latest_request_.sent_at)) {
-      latest_request_ = {record.sent_at, psn, true};
+      latest_request_.set(record.sent_at, psn);
     }
     // Not done: it may still find no receive request.
     log_.become(psn, PacketFate::kArrived);

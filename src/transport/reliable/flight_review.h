@@ -60,6 +60,13 @@ class FlightReview {
     Instant sent_at;
     wire::Psn psn;
     bool any = false;
+
+    // Field by field: a copy of 13 bytes loads what was just stored, and waits for all stores before.
+    void set(Instant at, wire::Psn packet) {
+      sent_at = at;
+      psn = packet;
+      any = true;
+    }
   };
   Point latest_request_;   // the newest packet that it shows to have arrived
   Point latest_response_;  // the newest response that it brings

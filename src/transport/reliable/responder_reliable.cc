@@ -30,7 +30,7 @@ bool Responder::take_in_order(const TransportPacket& packet) {
   packet_ = &packet;
   const wire::Psn before = resp_.expected;
   const Verdict verdict = execute(packet);
-  switch (verdict.kind) {
+  switch (verdict.kind()) {
     case Verdict::Kind::kAccept:
       // A pending NAK asks for the packet that has just arrived.
       if (resp_.answer_due && resp_.answer_syndrome != wire::kSyndromeAckNoCredits) resp_.answer_due = false;

@@ -28,9 +28,9 @@ void Responder::handle_unreliable(const TransportPacket& packet) {
   }
   const wire::Psn before = resp_.expected;
   const Verdict verdict = execute(packet);
-  if (verdict.kind == Verdict::Kind::kAccept) return;
-  ++(verdict.kind == Verdict::Kind::kNotReady ? qp_.counters->dropped_no_receive
-                                              : qp_.counters->dropped_too_long);
+  if (verdict.accepts()) return;
+  ++(verdict.kind() == Verdict::Kind::kNotReady ? qp_.counters->dropped_no_receive
+                                                : qp_.counters->dropped_too_long);
   give_up_message();
   resp_.drop_message = !shape.ends_message;
   resp_.expected = before + qp_.packets_of(packet.payload.size());
