@@ -1,6 +1,7 @@
 #include "wire/transport_packet.h"
 
 #include "base/assert.h"
+#include "wire/bth_words.h"
 
 namespace rrdma::wire {
 
@@ -32,13 +33,13 @@ std::string_view describe(TransportError error) {
 TransportError parse_transport_headers(Octets octets, TransportHeaders& headers) {
   if (octets.size() < kBthOctets) return TransportError::kTooShort;
   const std::uint8_t* p = octets.data();
-  headers.bth = parse_bth(p);
+  parse_bth_words(p, headers.bth);
   const OpcodeShape& shape = shape_of(headers.bth.opcode);
   if (!shape.known()) return TransportError::kUnknownOpcode;
   if (headers.bth.version != 0) return TransportError::kUnknownVersion;
   if (octets.size() < shape.header_octets) return TransportError::kTooShort;
   if (shape.header_octets == kBthOctets) {  // most packets
-    headers = {.bth = headers.bth};
+    headers.clear_behind_bth();
     return TransportError::kNone;
   }
 

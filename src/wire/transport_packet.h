@@ -22,6 +22,18 @@ struct TransportHeaders {
   AtomicAckEth atomic_ack;
   Immediate immediate;
   RKey invalidate;
+
+  void clear_behind_bth() {
+    deth = {};
+    xrceth = {};
+    feth = {};
+    reth = {};
+    atomic = {};
+    aeth = {};
+    atomic_ack = {};
+    immediate = {};
+    invalidate = {};
+  }
   friend bool operator==(const TransportHeaders&, const TransportHeaders&) = default;
 };
 

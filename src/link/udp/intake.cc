@@ -144,7 +144,7 @@ void Intake::accept_packet(Octets octets, const Envelope& envelope, Flow& flow, 
   }
   std::uint16_t identification = 0;
   if (!check_icrc(octets, flow, identification)) return;
-  wire::TransportPacket packet;
+  wire::TransportPacket& packet = packet_;
   const auto error = wire::parse_transport(octets.first(octets.size() - wire::kIcrcOctets), packet);
   if (error != wire::TransportError::kNone) {
     count_refused(error);

@@ -23,6 +23,7 @@
 #include "link/udp/udp_counters.h"
 #include "wire/grh.h"
 #include "wire/identification_solver.h"
+#include "wire/transport_packet.h"
 
 namespace rrdma::link {
 
@@ -90,6 +91,7 @@ class Intake {
   std::size_t latest_ = 0;  // the socket that received last
   FlowCache flows_;
   wire::IdentificationSolver solver_;
+  wire::TransportPacket packet_;             // of the current call: clearing one for each packet takes time
   std::unique_ptr<std::uint8_t[]> buffers_;  // kFlock buffers
   std::array<mmsghdr, kFlock> messages_{};
   std::array<iovec, kFlock> pieces_{};
