@@ -235,7 +235,8 @@ Responder::Verdict Responder::execute_read(const TransportHeaders& headers) {
   if (response == nullptr) return refuse(NakCode::kInvalidRequest, Cause::kTooManyReads);
   response->rkey = reth.rkey;
   response->address = reth.address;
-  response->length = response->end = reth.length;
+  response->length = reth.length;
+  response->parts.set({0, reth.length});
   return {};
 }
 
@@ -396,9 +397,10 @@ Cause Responder::add_response(const Response& response, const AccessVerdict& acc
   if (access.kind == 0) [[likely]] {
     frame.add_span(access.host, length);
   } else {
-    const std::uint32_t left = response.end - response.next;
+    const ReadPart part = response.parts.first();
+    const std::uint32_t left = part.end - part.next;
     const AccessVerdict rest = core_.memory.check_remote(
-        *qp_.pd, qp_.qpn, response.rkey, response.address + response.next, left, objects::kRemoteRead);
+        *qp_.pd, qp_.qpn, response.rkey, response.address + part.next, left, objects::kRemoteRead);
     // No request has such a number: requests are counted from 0.
     const std::uint64_t number =
         std::uint64_t{1} << 63 | std::uint64_t{response.msn} << 24 | response.first_psn.value;
@@ -423,12 +425,13 @@ SendVerdict Responder::send_response(Response& response, objects::FrameSink& sin
     qp_.responses.mark_sent(response);
     return SendVerdict::kSent;
   }
-  const std::uint32_t length = std::min(response.end - response.next, qp_.train_octets);
-  const wire::Psn psn = response.first_psn + response.next / qp_.mtu;
+  const ReadPart part = response.parts.first();
+  const std::uint32_t length = std::min(part.end - part.next, qp_.train_octets);
+  const wire::Psn psn = response.first_psn + part.next / qp_.mtu;
   if (length != 0) {
     // Check the key for each packet: the region may have been deregistered since the request.
     const AccessVerdict access = core_.memory.check_remote(
-        *qp_.pd, qp_.qpn, response.rkey, response.address + response.next, length, objects::kRemoteRead);
+        *qp_.pd, qp_.qpn, response.rkey, response.address + part.next, length, objects::kRemoteRead);
     const Cause cause = access.ok() ? add_response(response, access, length, *frame) : access.cause;
     if (cause != Cause::kNone && core_.yields_for_buffer()) {
       sink.cancel(*frame);
@@ -454,13 +457,12 @@ SendVerdict Responder::send_response(Response& response, objects::FrameSink& sin
     }
   }
   const bool first = !response.sending;
-  const bool last = response.next + length == response.end;
-  response.next += length;
-  response.sending = true;
+  const bool last = response.parts.advance(length);
+  response.sending = !last;
   const Step step = last ? (first ? Step::kReadResponseOnly : Step::kReadResponseLast)
                          : (first ? Step::kReadResponseFirst : Step::kReadResponseMiddle);
   emit(*frame, sink, step, psn, response.msn, nullptr);
-  if (last) qp_.responses.mark_sent(response);
+  if (response.parts.empty()) qp_.responses.mark_sent(response);
   return SendVerdict::kSent;
 }
 

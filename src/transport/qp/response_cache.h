@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/assert.h"
+#include "transport/qp/read_parts.h"
 #include "wire/numbers.h"
 #include "wire/opcode.h"
 
@@ -17,15 +18,14 @@ struct Response {
   wire::Kind kind = wire::Kind::kUnknown;  // kReadRequest, kAtomic, kFlush, kAtomicWrite
   bool pending = false;                    // part of it is still to be sent
   bool replaying = false;                  // answers a duplicate: it was sent before
-  bool sending = false;                    // a READ that is partly sent
+  bool sending = false;                    // a READ whose first part is partly sent
   wire::Psn first_psn;
   std::uint32_t packet_count = 1;  // PSNs that the response takes
   std::uint32_t msn = 0;
   wire::RKey rkey;
   std::uint64_t address = 0;  // of first_psn
   std::uint32_t length = 0;
-  std::uint32_t next = 0;      // READ: bytes already sent
-  std::uint32_t end = 0;       // READ: where this (re)play stops
+  ReadParts parts;             // READ: what is still to be sent
   std::uint64_t original = 0;  // ATOMIC: the value before the operation
 
   [[nodiscard]] bool covers(wire::Psn psn) const {

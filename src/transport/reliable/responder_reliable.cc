@@ -100,12 +100,13 @@ void Responder::replay_read(const TransportHeaders& headers) {
   if (reth.rkey != response->rkey || reth.address != response->address + offset) return;
   if (offset + reth.length > response->length) return;
   ++qp_.counters->read_replays;
-  // Keep the part that is still to be sent: the peer may request single packets.
-  const auto begin = static_cast<std::uint32_t>(offset);
-  const auto end = static_cast<std::uint32_t>(offset + reth.length);
-  const bool merge = response->pending && !core_.config.strict;
-  response->next = merge ? std::min(response->next, begin) : begin;
-  response->end = merge ? std::max(response->end, end) : end;
+  const ReadPart part{static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(offset + reth.length)};
+  // Keep what is still to be sent: the peer may request single packets.
+  if (response->pending && !core_.config.strict) {
+    response->parts.add(part);
+  } else {
+    response->parts.set(part);
+  }
   response->sending = false;
   qp_.responses.mark_replay(*response);
   core_.schedule(qp_);

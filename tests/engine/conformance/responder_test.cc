@@ -386,6 +386,30 @@ TEST(Responder, ReplaysAReadFromAnyOfItsPackets) {
   )");
 }
 
+// The peer asks for what it misses, packet by packet.
+TEST(Responder, ReplaysSinglePacketsOfAReadAlone) {
+  Script script;
+  script.play(R"(
+    > RDMA READ REQUEST psn 0 va 0x10000 dma 1280
+    < RDMA READ RESPONSE FIRST psn 0 +256 ack msn 1
+    < RDMA READ RESPONSE MIDDLE psn 1 +256
+    < RDMA READ RESPONSE MIDDLE psn 2 +256
+    < RDMA READ RESPONSE MIDDLE psn 3 +256
+    < RDMA READ RESPONSE LAST psn 4 +256 ack msn 1
+  )");
+  script.link_has_room = false;
+  script.play(R"(
+    > RDMA READ REQUEST psn 3 va 0x10300 dma 256
+    > RDMA READ REQUEST psn 1 va 0x10100 dma 256
+  )");
+  script.link_has_room = true;
+  script.play(R"(
+    @ 1us
+    < RDMA READ RESPONSE ONLY psn 1 +256 ack msn 1
+    < RDMA READ RESPONSE ONLY psn 3 +256 ack msn 1
+  )");
+}
+
 TEST(Responder, ForgetsReadsBeyondWhatItPromisedToRemember) {
   ScriptOptions options;
   options.max_destination_reads = 2;

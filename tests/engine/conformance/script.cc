@@ -383,6 +383,7 @@ void Script::on_qp_event(transport::QueuePair&, transport::QpEvent event) {
 }
 
 objects::Frame* Script::reserve(const objects::Path& path) {
+  if (!link_has_room) return nullptr;
   frame_.clear();
   frame_.path = &path;
   return &frame_;

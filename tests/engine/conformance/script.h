@@ -62,6 +62,7 @@ class Script final : private transport::EventSink, private objects::FrameSink {
   transport::QueuePair& qp() { return *qp_; }
   const transport::Counters& counters() const { return engine_->counters(); }
   Instant now;
+  bool link_has_room = true;
 
  private:
   using Words = std::vector<std::string>;
