@@ -94,7 +94,7 @@ void Lane::publish_own_windows_only() {
 }
 
 void Lane::watch_udp() {
-  for (const int fd : links_.udp()->descriptors()) sleeper_.add_link(fd);
+  sleeper_.set_sockets(links_.udp()->descriptors());
   // The bytes in flight to an RRDMA peer. The room of our own socket is the best estimate of the peer's;
   // competing senders show up as losses. More than a megabyte in one flow exceeds the cache.
   const auto room = static_cast<std::uint32_t>(links_.udp()->receive_room(4096));
@@ -173,7 +173,9 @@ void Lane::recognise(const wire::Gid& remote, std::uint8_t features) {
 
 void Lane::open_network(control::GrantedSlot granted) {
   const std::lock_guard lock(mutex_);
-  if (links_.open_late(std::move(granted))) watch_udp();
+  sleeper_.set_sockets({});  // new sockets replace them, unless none are granted
+  (void)links_.open_late(std::move(granted));
+  if (links_.udp() != nullptr) watch_udp();
 }
 
 void Lane::follow_capture_order(const control::CaptureOrder& order, std::vector<OwnedFd> fds) {

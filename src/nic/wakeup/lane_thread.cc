@@ -16,6 +16,9 @@
 namespace rrdma::nic {
 namespace {
 
+// Between two looks while the kernel cannot wake the thread.
+constexpr long kNapNs = 10'000'000;
+
 enum Source : std::uint32_t { kLink, kControl, kRing };
 
 [[nodiscard]] bool watch(int epoll, int fd, Source source, std::uint32_t events) {
@@ -48,27 +51,71 @@ void EpollSleeper::add_control(int fd) {
   valid_ &= watch(everything_.get(), fd, kControl, EPOLLIN) && watch(no_links_.get(), fd, kControl, EPOLLIN);
 }
 
+void EpollSleeper::set_sockets(std::span<const int> sockets) {
+  const std::lock_guard lock(sockets_mutex_);
+  if (watched_) remove_sockets();
+  sockets_.assign(sockets.begin(), sockets.end());
+  deaf_ = false;
+  if (watched_) add_sockets();
+  if (deaf_) valid_ = false;
+}
+
+// If data is already there, the next wait reports it.
+void EpollSleeper::add_sockets() {
+  bool all = true;
+  for (const int fd : sockets_) all &= watch(everything_.get(), fd, kLink, EPOLLIN | EPOLLET);
+  deaf_ = !all;
+}
+
+void EpollSleeper::remove_sockets() {
+  for (const int fd : sockets_) (void)raw::epoll_ctl(everything_.get(), EPOLL_CTL_DEL, fd, nullptr);
+}
+
+void EpollSleeper::watch_sockets(bool wanted) {
+  const std::lock_guard lock(sockets_mutex_);
+  if (wanted == watched_) return;
+  watched_ = wanted;
+  if (wanted) {
+    add_sockets();
+  } else {
+    remove_sockets();
+  }
+}
+
 Instant EpollSleeper::now() { return host::now(); }
 
 Sleeper::Woken EpollSleeper::sleep(Watch watched, Instant deadline) {
-  const Duration left = deadline == kNever ? seconds(3600) : deadline - host::now();
-  const std::int64_t ns = std::clamp<std::int64_t>(left.ns, 0, seconds(3600).ns);
+  const bool everything = watched == Watch::kEverything;
+  watch_sockets(everything);
+  const bool deaf = everything && deaf_;
+  const Duration most = deaf ? Duration{kNapNs} : seconds(3600);
+  const Duration left = deadline == kNever ? most : deadline - host::now();
+  const std::int64_t ns = std::clamp<std::int64_t>(left.ns, 0, most.ns);
   const timespec timeout{.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
-  const int count = wait(watched == Watch::kEverything ? everything_.get() : no_links_.get(), timeout);
+  const int count = wait(everything ? everything_.get() : no_links_.get(), timeout);
   Woken woken{.by_event = count != 0};
   std::size_t links = 0;
   for (const epoll_event& event : std::span(events_).first(static_cast<std::size_t>(count))) {
     woken.by_control |= source_of(event) == kControl;
     if (source_of(event) == kLink) links_[links++] = descriptor_of(event);
   }
+  if (deaf) links = add_unheard(links);
   woken.links = std::span(links_).first(links);
   return woken;
+}
+
+// Nothing tells what has arrived at sockets that are not in the set.
+std::size_t EpollSleeper::add_unheard(std::size_t links) {
+  const std::lock_guard lock(sockets_mutex_);
+  for (const int fd : sockets_) {
+    if (links < links_.size()) links_[links++] = fd;
+  }
+  return links;
 }
 
 // The program has closed our descriptors in a way that cannot be hooked. Only the clock is left: requests end
 // by their timeouts, and the thread does not spin.
 int EpollSleeper::nap(const timespec& timeout) {
-  constexpr long kNapNs = 10'000'000;
   const timespec pause{.tv_sec = 0,
                        .tv_nsec = timeout.tv_sec != 0 ? kNapNs : std::min(timeout.tv_nsec, kNapNs)};
   (void)raw::ppoll(nullptr, 0, &pause);

@@ -7,8 +7,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "base/own_descriptors.h"
@@ -73,6 +76,46 @@ TEST_F(LaneThreadTest, WakesForDescriptorsAndForTheDeadline) {
   duty_.pause_us = 100;
   wakeup_.kick();
   EXPECT_TRUE(comes_true([this] { return duty_.works > 100; }));
+}
+
+// True if an epoll set of this process holds it.
+bool is_watched(int fd) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fdinfo")) {
+    std::ifstream info(entry.path());
+    for (std::string line; std::getline(info, line);) {
+      if (line.starts_with("tfd:") && std::stoi(line.substr(4)) == fd) return true;
+    }
+  }
+  return false;
+}
+
+TEST_F(LaneThreadTest, SocketsAreWatchedOnlyWhileItSleepsForThem) {
+  const OwnedFd socket(eventfd(0, EFD_NONBLOCK));
+  const int number = socket.get();
+  sleeper_.set_sockets({&number, 1});
+  ASSERT_TRUE(sleeper_.valid());
+  (void)sleeper_.sleep(Sleeper::Watch::kEverything, host::now());
+  EXPECT_TRUE(is_watched(number));
+  (void)sleeper_.sleep(Sleeper::Watch::kAllButLinks, host::now());
+  EXPECT_FALSE(is_watched(number));
+  const std::uint64_t one = 1;
+  ASSERT_EQ(raw::write(number, &one, sizeof one), 8);
+  EXPECT_FALSE(sleeper_.sleep(Sleeper::Watch::kAllButLinks, host::now()).by_event);
+  const Sleeper::Woken woken = sleeper_.sleep(Sleeper::Watch::kEverything, host::now() + seconds(20));
+  ASSERT_EQ(woken.links.size(), 1U) << "it came while nobody watched";
+  EXPECT_EQ(woken.links[0], number);
+  sleeper_.set_sockets({});
+  EXPECT_FALSE(is_watched(number));
+}
+
+// The limit of watches is reached, or the program has closed them: then the thread looks now and then.
+TEST_F(LaneThreadTest, SocketsThatCannotBeWatchedCountAsArrived) {
+  const int number = OwnedFd(eventfd(0, EFD_NONBLOCK)).get();
+  (void)sleeper_.sleep(Sleeper::Watch::kAllButLinks, host::now());
+  sleeper_.set_sockets({&number, 1});
+  const Sleeper::Woken woken = sleeper_.sleep(Sleeper::Watch::kEverything, kNever);
+  ASSERT_EQ(woken.links.size(), 1U);
+  EXPECT_EQ(woken.links[0], number);
 }
 
 // The program closed them by direct system calls. Then only the clock is left, and the thread does not spin.
