@@ -115,6 +115,7 @@ class Endpoint {
 
   // ---- the network and the clock ----
   void handle_mad(Instant now, const MadAddresses& addresses, Octets mad);
+  // Handles some of the timers that are due: thousands may be due at the same time. The others stay due.
   void handle_timeouts(Instant now);
   [[nodiscard]] Instant next_deadline() const { return timers_.next_deadline(); }
   [[nodiscard]] std::optional<OutgoingMad> poll_mad();

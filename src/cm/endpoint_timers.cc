@@ -6,6 +6,12 @@
 #include "cm/endpoint.h"
 
 namespace rrdma::cm {
+namespace {
+
+// One peer or program may have made thousands of connections due at the same time.
+constexpr std::size_t kTimeoutsInOneCall = 64;
+
+}  // namespace
 
 // Gives the peer `nominal` times max_cm_retries + 1. Within that time, the interval between sends starts at
 // `first` and doubles; if `first` is zero, every interval is `nominal`.
@@ -21,9 +27,10 @@ void Endpoint::await_answer(Instant now, Connection& connection, Duration nomina
 void Endpoint::handle_timeouts(Instant now) {
   // Stop when the queue is full, because further sends would be lost. Due timers wait until the queue is
   // polled.
-  while (timers_.next_deadline() <= now && outgoing_.size() < settings_.outgoing_max) {
+  for (std::size_t i = 0;
+       i < kTimeoutsInOneCall && timers_.next_deadline() <= now && outgoing_.size() < settings_.outgoing_max;
+       ++i)
     handle_timeout(now, timers_.front());
-  }
 }
 
 void Endpoint::handle_timeout(Instant now, Connection& connection) {

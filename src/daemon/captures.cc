@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "control/identity.h"
 
@@ -40,14 +42,15 @@ Subsystem::Verdict Captures::handle_message(Client& client, control::Received& m
   return Verdict::kOthers;
 }
 
-bool Captures::may_watch(const Running& capture, const Client& program) {
+bool Captures::may_watch(const control::PeerIdentity& user, bool is_root, const Client& program) {
   return program.hello.role == control::Role::kProgram &&
-         (capture.is_root || control::is_one_user(capture.user, program.identity));
+         (is_root || control::is_one_user(user, program.identity));
 }
 
 const Captures::Running* Captures::capture_of(const Client& program) const {
-  const auto found = std::find_if(running_.begin(), running_.end(),
-                                  [&](const Running& one) { return may_watch(one, program); });
+  const auto found = std::find_if(running_.begin(), running_.end(), [&](const Running& one) {
+    return may_watch(one.user, one.is_root, program);
+  });
   return found == running_.end() ? nullptr : &*found;
 }
 
@@ -64,24 +67,37 @@ void Captures::start(Client& client, control::Received& request, const control::
     return client.fail(request, EBUSY,
                        "another capture is running (process " + std::to_string(known->tool->identity.pid) +
                            "); end that one first.");
+  if (!server_.rounds().has_room(client.account))
+    return client.fail(request, EBUSY,
+                       "this user's programs are still being told of other captures; try again.");
   if (!shares_.take(client.account))
     return client.fail(request, EDQUOT,
                        "this user's tools run " + std::to_string(shares_.of(client.account)) +
                            " captures, and others need some: end some of them.");
   Running begun{&client, client.acting, is_root, wanted.pid, wanted.snap_octets, std::move(request.fds[0])};
   running_.insert(is_root ? running_.begin() : running_.end(), std::move(begun));
-  std::uint32_t recorded = 0;
-  server_.for_each_client([&](Client& program) {
-    if (const Running* capture = capture_of(program); capture != nullptr && capture->tool == &client)
-      recorded += order(program, &client) ? 1 : 0;
-  });
-  if (wanted.pid != 0 && recorded == 0) {
-    stop(client);
-    return client.fail(
-        request, ESRCH,
-        "process " + std::to_string(wanted.pid) + " uses no RRDMA device, or is another user's.");
-  }
-  (void)client.reply(request, control::CaptureStarted{.programs = recorded});
+  const auto recorded = std::make_shared<std::uint32_t>(0);
+  server_.rounds().begin(
+      client.account, &client,
+      [this, tool = &client, recorded](Client& program) -> std::size_t {
+        const Running* capture = capture_of(program);
+        if (capture == nullptr || capture->tool != tool) return 0;
+        *recorded += order(program, tool) ? 1 : 0;
+        return 1;
+      },
+      [this, serial = request.header.serial, pid = wanted.pid, recorded](Client* tool) {
+        answer_start(tool, serial, pid, *recorded);
+      });
+}
+
+void Captures::answer_start(Client* tool, std::uint32_t serial, std::uint32_t pid, std::uint32_t recorded) {
+  if (tool == nullptr) return;
+  if (pid == 0 || recorded != 0)
+    return (void)tool->answer(serial, control::CaptureStarted{.programs = recorded});
+  stop(*tool);
+  (void)tool->answer(serial, control::Failed{.error = ESRCH,
+                                             .sentence = "process " + std::to_string(pid) +
+                                                         " uses no RRDMA device, or is another user's."});
 }
 
 bool Captures::order(Client& program, const Client* tool) {
@@ -103,16 +119,22 @@ void Captures::stop(const Client& tool) {
   const auto found =
       std::find_if(running_.begin(), running_.end(), [&](const Running& one) { return one.tool == &tool; });
   if (found == running_.end()) return;
-  std::vector<Client*> programs;
-  server_.for_each_client([&](Client& program) {
-    if (capture_of(program) == &*found) programs.push_back(&program);
-  });
   std::vector<OwnedFd> socket;
   socket.push_back(std::move(found->socket));
   server_.disposal().take(tool.account, std::move(socket));
   shares_.give_back(tool.account);
+  const Running ended = std::move(*found);
   running_.erase(found);
-  for (Client* program : programs) (void)order(*program);
+  server_.rounds().begin(
+      tool.account, nullptr,
+      [this, user = ended.user, is_root = ended.is_root](Client& program) -> std::size_t {
+        if (!may_watch(user, is_root, program)) return 0;
+        const Running* next = capture_of(program);
+        if (next != nullptr && next->is_root && !is_root) return 0;  // it was recorded for root all the time
+        (void)order(program);
+        return 1;
+      },
+      [](Client*) {});
 }
 
 void Captures::handle_client_gone(Client& client) {

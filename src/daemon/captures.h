@@ -38,10 +38,13 @@ class Captures final : public Subsystem {
   };
 
   void start(Client& client, control::Received& request, const control::StartCapture& wanted);
+  void answer_start(Client* tool, std::uint32_t serial, std::uint32_t pid, std::uint32_t recorded);
+  // Ends the capture of a tool, if it has one.
   void stop(const Client& tool);
   // Tells the program what to record; true if it records for `tool` from now on.
   bool order(Client& program, const Client* tool = nullptr);
-  [[nodiscard]] static bool may_watch(const Running& capture, const Client& program);
+  // Whether a capture of this user, or of root, records the program.
+  [[nodiscard]] static bool may_watch(const control::PeerIdentity& user, bool is_root, const Client& program);
   // The capture that applies to the program; null: none.
   [[nodiscard]] const Running* capture_of(const Client& program) const;
 

@@ -13,10 +13,11 @@ constexpr std::size_t kUnreadMax = 4096;
 }  // namespace
 
 Client::Client(OwnedFd socket, const control::PeerIdentity& peer, Shares& waiting, Disposal& disposal,
-               Instant now)
+               std::vector<int>& changed, Instant now)
     : socket_(std::move(socket)),
       waiting_(waiting),
       disposal_(disposal),
+      changed_(changed),
       identity(peer),
       account(control::account_of(peer)),
       acting(peer),
@@ -72,6 +73,7 @@ bool Client::send(std::vector<std::uint8_t> datagram, std::span<const int> fds, 
     return false;
   }
   outbox_.push_back(std::move(waiting));
+  if (outbox_.size() == 1) note_change();
   return true;
 }
 
@@ -86,6 +88,7 @@ void Client::flush() {
     disposal_.take(account, std::move(outbox_.front().fds));
     outbox_.pop_front();
   }
+  note_change();
 }
 
 }  // namespace rrdma::daemon

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/instant.h"
@@ -28,9 +29,10 @@ inline constexpr std::size_t kOutboxEventsMax = 64;
 
 class Client {
  public:
-  // `waiting` counts the bytes of all outboxes; `disposal` takes descriptors that were passed on. Both
-  // outlive this.
-  Client(OwnedFd socket, const control::PeerIdentity& peer, Shares& waiting, Disposal& disposal, Instant now);
+  // `waiting` counts the bytes of all outboxes; `disposal` takes descriptors that were passed on; `changed`
+  // gets the descriptor of a client when it is doomed, or its backlog begins or ends. All outlive this.
+  Client(OwnedFd socket, const control::PeerIdentity& peer, Shares& waiting, Disposal& disposal,
+         std::vector<int>& changed, Instant now);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -55,6 +57,8 @@ class Client {
   bool notify(const Message& message, std::span<const int> fds = {}) {
     return send(control::encode(message, 0), fds, kOutboxEventsMax);
   }
+  // Whether an event can be delivered or kept, if its user's share is not used up.
+  [[nodiscard]] bool takes_events() const { return outbox_.size() < kOutboxEventsMax; }
   // Sends waiting messages, as far as the socket accepts them.
   void flush();
   [[nodiscard]] bool has_backlog() const { return !outbox_.empty(); }
@@ -63,7 +67,9 @@ class Client {
   void settle_accounts();
 
   // Ends the connection at the end of this turn of the loop, after all messages sent so far.
-  void doom() { doomed_ = true; }
+  void doom() {
+    if (!std::exchange(doomed_, true)) note_change();
+  }
   [[nodiscard]] bool doomed() const { return doomed_; }
 
  private:
@@ -72,10 +78,12 @@ class Client {
     std::vector<OwnedFd> fds;
   };
   bool send(std::vector<std::uint8_t> datagram, std::span<const int> fds, std::size_t outbox_max);
+  void note_change() { changed_.push_back(fd()); }
 
   OwnedFd socket_;
   Shares& waiting_;
   Disposal& disposal_;
+  std::vector<int>& changed_;
   std::deque<Outgoing> outbox_;
   bool doomed_ = false;
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <memory>
+#include <utility>
 
 #include "control/identity.h"
 #include "daemon/log.h"
@@ -85,6 +87,7 @@ std::vector<FaultRules::Kept> FaultRules::remove(const std::function<bool(const 
 void FaultRules::set(Client& client, const control::Received& request, const control::SetFault& wanted) {
   auto rule = faults::parse_rule(wanted.rule);
   if (!rule) return client.fail(request, EINVAL, rule.error());
+  if (!may_change(client, request)) return;
   const std::size_t own = shares_.of(client.account);
   const std::size_t own_max = server_.settings().is_system ? kRulesOfUserMax : control::kRulesMax;
   // All users share the connection manager of a system daemon.
@@ -107,20 +110,32 @@ void FaultRules::set(Client& client, const control::Received& request, const con
   // Other users must not fill the administrator's log.
   if (!server_.settings().is_system || rules_.back().is_roots)
     log_line("fault " + std::to_string(last_number_) + " was set: " + wanted.rule);
-  const std::uint32_t programs = order_concerned({rules_.back()});
-  (void)client.reply(request, control::FaultWasSet{.number = last_number_, .programs = programs});
+  order_concerned(
+      client, {rules_.back()},
+      [serial = request.header.serial, number = last_number_](Client* tool, std::uint32_t programs) {
+        if (tool == nullptr) return;
+        (void)tool->answer(serial, control::FaultWasSet{.number = number, .programs = programs});
+      });
 }
 
 void FaultRules::clear(Client& client, const control::Received& request, std::uint32_t number) {
-  const std::vector<Kept> gone = remove([&](const Kept& kept) {
+  if (!may_change(client, request)) return;
+  std::vector<Kept> gone = remove([&](const Kept& kept) {
     return may_see(client, kept.owner) && (number == 0 || kept.rule.number == number);
   });
   if (gone.empty() && number != 0)
     return client.fail(
         request, ENOENT,
         "there is no fault " + std::to_string(number) + "; `rrdma fault list` shows those that are set.");
-  (void)order_concerned(gone);
-  (void)client.reply(request, control::Done{});
+  order_concerned(client, std::move(gone), [serial = request.header.serial](Client* tool, std::uint32_t) {
+    if (tool != nullptr) (void)tool->answer(serial, control::Done{});
+  });
+}
+
+bool FaultRules::may_change(Client& client, const control::Received& request) {
+  if (server_.rounds().has_room(client.account)) return true;
+  client.fail(request, EBUSY, "this user's programs are still being told of other changes; try again.");
+  return false;
 }
 
 bool FaultRules::order(Client& program) {
@@ -137,14 +152,19 @@ bool FaultRules::order(Client& program) {
   return program.notify(order) && concerned;
 }
 
-std::uint32_t FaultRules::order_concerned(const std::vector<Kept>& changed) {
-  std::uint32_t programs = 0;
-  server_.for_each_client([&](Client& program) {
-    const bool is_concerned = std::any_of(changed.begin(), changed.end(),
-                                          [&](const Kept& kept) { return may_strike(kept, program); });
-    if (is_concerned && order(program)) ++programs;
-  });
-  return programs;
+void FaultRules::order_concerned(Client& client, std::vector<Kept> changed,
+                                 std::function<void(Client*, std::uint32_t)> end) {
+  const auto programs = std::make_shared<std::uint32_t>(0);
+  server_.rounds().begin(
+      client.account, &client,
+      [this, changed = std::move(changed), programs](Client& program) -> std::size_t {
+        const bool is_concerned = std::any_of(changed.begin(), changed.end(),
+                                              [&](const Kept& kept) { return may_strike(kept, program); });
+        if (!is_concerned) return 0;
+        *programs += order(program) ? 1 : 0;
+        return 1;
+      },
+      [programs, end = std::move(end)](Client* asker) { end(asker, *programs); });
 }
 
 void FaultRules::handle_client_gone(Client& client) {

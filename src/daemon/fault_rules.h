@@ -66,9 +66,12 @@ class FaultRules final : public Subsystem {
   static void tell(const Kept& kept, const std::vector<Client*>& programs, const std::string& deed);
   // Sends the program its rules; false if none applies to it, or the message cannot be delivered.
   bool order(Client& program);
-  // Sends its rules to each program that one of the changed rules concerns. Returns the number of programs
-  // to which a rule applies.
-  std::uint32_t order_concerned(const std::vector<Kept>& changed);
+  // Sends its rules to each program that one of the changed rules concerns, then calls `end` with the client
+  // (null: gone) and the number of programs to which a rule applies.
+  void order_concerned(Client& client, std::vector<Kept> changed,
+                       std::function<void(Client*, std::uint32_t)> end);
+  // Whether the client's user may change rules now; answers it if not.
+  [[nodiscard]] bool may_change(Client& client, const control::Received& request);
 
   Server& server_;
   Shares shares_;

@@ -112,21 +112,20 @@ void Server::run_once(Instant deadline) {
   for (Subsystem* subsystem : subsystems_) {
     if (subsystem->next_deadline() <= now) subsystem->handle_deadline(now);
   }
+  if (rounds_.next_deadline() <= now) rounds_.handle_deadline(now);
   settle(now);
-  bury_doomed();
+  follow_changes();
   if (now >= accepts_again_at_) resume_listeners();
   resume_waiting(now);
 }
 
 Instant Server::next_deadline() const {
-  Instant deadline = std::min({accepts_again_at_, reads_again_at_, buries_again_at_});
+  if (!changed_.empty()) return {};
+  Instant deadline =
+      std::min({accepts_again_at_, reads_again_at_, buries_again_at_, rounds_.next_deadline()});
   for (const Subsystem* subsystem : subsystems_) deadline = std::min(deadline, subsystem->next_deadline());
-  bool someone_waits = false;
-  for (const auto& [fd, client] : clients_) {
-    someone_waits = someone_waits || client->awaits_welcome;
-    if (!client->greeted) deadline = std::min(deadline, client->connected_at + kGreetingTimeout);
-  }
-  if (someone_waits) deadline = std::min(deadline, network_.awaits_offer_until());
+  if (!ungreeted_.empty()) deadline = std::min(deadline, ungreeted_.begin()->first + kGreetingTimeout);
+  if (!unwelcomed_.empty()) deadline = std::min(deadline, network_.awaits_offer_until());
   return std::min(deadline, leaves_at());
 }
 
@@ -140,6 +139,7 @@ Instant Server::leaves_at() const {
 // True if no client has been connected for long enough. A program that connects at this very moment gets a
 // reset and starts the next daemon.
 bool Server::may_leave(Instant now) {
+  if (settings_.stays) return false;
   if (client_count() > 0) {
     alone_since_ = kNever;
     return false;
@@ -193,8 +193,8 @@ void Server::turn_away(std::unique_ptr<Client> client, std::string sentence) {
 }
 
 void Server::admit(OwnedFd socket, const control::PeerIdentity& peer) {
-  auto client =
-      std::make_unique<Client>(std::move(socket), peer, waiting_octets_, disposal_, EventLoop::now());
+  auto client = std::make_unique<Client>(std::move(socket), peer, waiting_octets_, disposal_, changed_,
+                                         EventLoop::now());
   const uid_t account = client->account;
   const bool is_known = control::is_own_user(client->identity) || control::is_root_here(client->identity);
   if (!settings_.is_system && !is_known) {
@@ -212,6 +212,7 @@ void Server::admit(OwnedFd socket, const control::PeerIdentity& peer) {
   Client& known = *client;
   const int fd = known.fd();
   clients_.emplace(fd, std::move(client));
+  ungreeted_.emplace(known.connected_at, fd);
   known.awaited_events = EPOLLIN;
   loop_.watch(fd, EPOLLIN, [this, &known](std::uint32_t events) { handle_client_event(known, events); });
   if (known.identity.pid > 0) known.process = lifted(raw::pidfd_open(known.identity.pid, 0));
@@ -394,21 +395,22 @@ void Server::handle_hello(Client& client, control::Received& message) {
   client.hello_serial = message.header.serial;
   client.token = client.hello.token != 0 ? client.hello.token : keys_.next_wide();
   client.awaits_welcome = true;
+  ungreeted_.erase({client.connected_at, client.fd()});
+  unwelcomed_.insert(client.fd());
   settle(EventLoop::now());
 }
 
 void Server::settle(Instant now) {
-  const bool someone_waits = std::any_of(clients_.begin(), clients_.end(),
-                                         [](const auto& entry) { return entry.second->awaits_welcome; });
-  if (someone_waits) (void)network_.retry(now);
+  if (!unwelcomed_.empty()) (void)network_.retry(now);
   watch_lock();
   if (network_.is_up() && !network_was_up_) {
     network_was_up_ = true;
     for (const auto& callback : network_up_) callback();
   }
   if (!network_.settled(now)) return;
-  for (auto& [fd, client] : clients_) {
-    if (client->awaits_welcome && !client->doomed()) welcome(*client);
+  for (const int fd : std::exchange(unwelcomed_, {})) {
+    Client& client = *clients_.at(fd);
+    if (!client.doomed()) welcome(client);
   }
 }
 
@@ -441,39 +443,56 @@ void Server::welcome(Client& client) {
   update_watch(client);
 }
 
-// Thousands of programs of one user may end at once: those beyond its time wait for its next turn.
-void Server::bury_doomed() {
+void Server::follow_changes() {
   const Instant now = EventLoop::now();
-  buries_again_at_ = kNever;
-  for (auto entry = clients_.begin(); entry != clients_.end();) {
-    Client& client = *entry->second;
-    if (!client.greeted && !client.awaits_welcome && now >= client.connected_at + kGreetingTimeout)
-      client.doom();
+  while (!ungreeted_.empty() && now >= ungreeted_.begin()->first + kGreetingTimeout) {
+    clients_.at(ungreeted_.begin()->second)->doom();
+    ungreeted_.erase(ungreeted_.begin());
+  }
+  std::vector<int> doomed;
+  if (now >= buries_again_at_) doomed = std::exchange(unburied_, {});
+  if (unburied_.empty()) buries_again_at_ = kNever;
+  for (const int fd : std::exchange(changed_, {})) {
+    const auto found = clients_.find(fd);
+    if (found == clients_.end()) continue;
+    Client& client = *found->second;
     if (!client.doomed()) {
       update_watch(client);
-      ++entry;
       continue;
     }
-    loop_.forget(client.fd());
+    loop_.forget(fd);
     if (client.process) loop_.forget(client.process.get());
-    const Instant before = EventLoop::now();
-    Instant again_at;
-    if (settings_.is_system && has_used_its_time(client.account, before, again_at)) {
-      buries_again_at_ = std::min(buries_again_at_, again_at);
-      ++entry;
-      continue;
-    }
-    if (client.greeted) {
-      for (Subsystem* subsystem : subsystems_) subsystem->handle_client_gone(client);
-    }
-    if (settings_.is_system) charge(client.account, before, EventLoop::now() - before);
-    connections_.give_back(client.account);
-    client.settle_accounts();
-    std::unique_ptr<Client> gone = std::move(entry->second);
-    entry = clients_.erase(entry);
-    const uid_t account = gone->account;
-    disposal_.take(account, std::move(gone), kDescriptorsOfClient);
+    doomed.push_back(fd);
   }
+  for (const int fd : doomed) {
+    const auto found = clients_.find(fd);
+    if (found != clients_.end() && found->second->doomed() && !bury(*found->second)) unburied_.push_back(fd);
+  }
+}
+
+// Thousands of programs of one user may end at once: those beyond its time wait for its next turn.
+bool Server::bury(Client& client) {
+  const uid_t account = client.account;
+  const Instant before = EventLoop::now();
+  Instant again_at;
+  if (settings_.is_system && has_used_its_time(account, before, again_at)) {
+    buries_again_at_ = std::min(buries_again_at_, again_at);
+    return false;
+  }
+  if (client.greeted) {
+    for (Subsystem* subsystem : subsystems_) subsystem->handle_client_gone(client);
+  }
+  rounds_.forget(client);
+  ungreeted_.erase({client.connected_at, client.fd()});
+  unwelcomed_.erase(client.fd());
+  if (settings_.is_system) charge(account, before, EventLoop::now() - before);
+  connections_.give_back(account);
+  client.settle_accounts();
+  const auto found = clients_.find(client.fd());
+  std::unique_ptr<Client> gone = std::move(found->second);
+  clients_.erase(found);
+  disposal_.take(account, std::move(gone), kDescriptorsOfClient);
+  return true;
 }
 
 }  // namespace rrdma::daemon

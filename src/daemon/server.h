@@ -7,6 +7,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "base/keys/key_source.h"
@@ -14,6 +16,7 @@
 #include "daemon/counters.h"
 #include "daemon/disposal.h"
 #include "daemon/event_loop.h"
+#include "daemon/registry/rounds.h"
 #include "daemon/shares.h"
 #include "daemon/slots/network.h"
 #include "daemon/subsystem.h"
@@ -58,6 +61,8 @@ class Server {
   void admit(OwnedFd socket, const control::PeerIdentity& peer);
   // For descriptors of strangers: the loop must not close them.
   [[nodiscard]] Disposal& disposal() { return disposal_; }
+  // For work that grows with the number of clients.
+  [[nodiscard]] Rounds& rounds() { return rounds_; }
   // Ends the keepers if no program needs the sockets any longer. The last call before exit.
   void retire_keepers();
 
@@ -99,7 +104,10 @@ class Server {
   void welcome(Client& client);
   void settle(Instant now);
   void watch_lock();
-  void bury_doomed();
+  // The end of a turn: watches for what the clients wait for, and forgets those that are doomed.
+  void follow_changes();
+  // False if the client's user has used its time: its end waits for the user's next turn.
+  bool bury(Client& client);
   void update_watch(Client& client);
   [[nodiscard]] Instant next_deadline() const;
   [[nodiscard]] Instant leaves_at() const;
@@ -111,6 +119,7 @@ class Server {
   Counters& counters_;
   KeySource& keys_;
   std::vector<Subsystem*> subsystems_;
+  Rounds rounds_{*this};
   std::vector<OwnedFd> listeners_;
   Disposal disposal_;
   Shares waiting_octets_;
@@ -124,9 +133,14 @@ class Server {
     [[nodiscard]] Instant again_at() const { return since + std::max(kPeriod, spent * 4); }
   };
   std::map<uid_t, Effort> efforts_;
+  // The descriptors of clients. There may be thousands of clients: a turn looks only at those that changed.
+  std::vector<int> changed_;
+  std::vector<int> unburied_;  // doomed ones, whose end waits for the next turn of their user
+  std::set<int> unwelcomed_;   // sent Hello, but the network is not settled
+  std::set<std::pair<Instant, int>> ungreeted_;  // sent no Hello yet, by the time of their connection
   std::vector<int> waiting_;  // clients that are not read until the next turn of their user
   Instant reads_again_at_ = kNever;
-  Instant buries_again_at_ = kNever;  // the end of a client waits for the next turn of its user, too
+  Instant buries_again_at_ = kNever;  // kNever: unburied_ is empty
   std::map<int, std::unique_ptr<Client>> clients_;
   Shares connections_;
   Instant accepts_again_at_ = kNever;  // kNever: listeners are watched

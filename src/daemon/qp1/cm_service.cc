@@ -9,6 +9,9 @@ namespace rrdma::daemon {
 namespace {
 
 constexpr Duration kFlushPause = milliseconds(2);
+constexpr std::size_t kFlushedInOneTurn = 256;  // programs
+constexpr Duration kCleaningPause = milliseconds(1);
+constexpr std::size_t kCleanedInOneTurn = 64;  // ids and connections of one user's programs that are gone
 constexpr std::size_t kPortsMax = 65'536;
 constexpr std::size_t kEventsMax = 65'536;
 
@@ -107,6 +110,7 @@ ConnectionService::Program& ConnectionService::program_of(Client& client) {
   if (program == nullptr) {
     program = std::make_unique<Program>();
     program->client = &client;
+    program->account = client.account;
     while (++last_serial_ == 0 || by_serial_.contains(last_serial_)) {
     }
     program->serial = last_serial_;
@@ -125,18 +129,32 @@ void ConnectionService::handle_client_gone(Client& client) {
   const auto found = programs_.find(&client);
   if (found == programs_.end()) return;
   const Instant now = EventLoop::now();
-  Program& program = *found->second;
-  // Listeners first: this refuses calls that they were not told of yet.
-  while (!program.numbers.empty()) release(program, program.numbers.begin()->first, now);
-  while (!program.connections.empty()) {
-    const cm::ConnectionId connection{*program.connections.begin()};
-    endpoint_.destroy(now, connection);
-    forget(program, connection);
-  }
-  while (!program.outbox.empty()) drop_front(program);
-  by_serial_.erase(program.serial);
+  found->second->client = nullptr;
+  behind_.erase(found->second->serial);
+  Ended& ended = ended_[client.account];
+  ended.push_back(std::move(found->second));
   programs_.erase(found);
+  if (ended.size() == 1) clean_up(ended, now);
+  cleans_up_at_ = std::min(cleans_up_at_, now + kCleaningPause);
   pump(now);
+}
+
+void ConnectionService::clean_up(Ended& ended, Instant now) {
+  for (std::size_t i = 0; i < kCleanedInOneTurn && !ended.empty(); ++i) {
+    Program& program = *ended.front();
+    // Listeners first: this refuses calls that they were not told of yet.
+    if (!program.numbers.empty()) {
+      release(program, program.numbers.begin()->first, now);
+    } else if (!program.connections.empty()) {
+      const cm::ConnectionId connection{*program.connections.begin()};
+      endpoint_.destroy(now, connection);
+      forget(program, connection);
+    } else {
+      while (!program.outbox.empty()) drop_front(program);
+      by_serial_.erase(program.serial);
+      ended.pop_front();
+    }
+  }
 }
 
 void ConnectionService::release(Program& program, std::uint32_t number, Instant now) {
@@ -147,8 +165,8 @@ void ConnectionService::release(Program& program, std::uint32_t number, Instant 
   ports_.release(program.owner(number));
   const auto known = program.numbers.find(number);
   if (known == program.numbers.end()) return;
-  port_shares_.give_back(program.client->account);
-  if (known->second) ephemeral_shares(*known->second).give_back(program.client->account);
+  port_shares_.give_back(program.account);
+  if (known->second) ephemeral_shares(*known->second).give_back(program.account);
   program.numbers.erase(known);
 }
 
@@ -259,7 +277,7 @@ bool ConnectionService::may_start(Program& program, const control::Received& req
 }
 
 void ConnectionService::forget(Program& program, cm::ConnectionId connection) {
-  if (program.connections.erase(connection.value) != 0) connection_shares_.give_back(program.client->account);
+  if (program.connections.erase(connection.value) != 0) connection_shares_.give_back(program.account);
 }
 
 void ConnectionService::start(Program& program, const control::Received& request,
@@ -369,13 +387,17 @@ void ConnectionService::handle(Program& program, const control::Received& reques
 
 // ---- MADs, time, events ----
 
-Instant ConnectionService::next_deadline() const { return std::min(endpoint_.next_deadline(), flush_at_); }
+Instant ConnectionService::next_deadline() const {
+  return std::min({endpoint_.next_deadline(), flush_at_, cleans_up_at_});
+}
 
 void ConnectionService::handle_deadline(Instant now) {
   endpoint_.handle_timeouts(now);
-  if (now >= flush_at_) {
-    flush_at_ = kNever;
-    for (auto& [client, program] : programs_) flush(*program, now);
+  if (now >= flush_at_) flush_some(now);
+  if (now >= cleans_up_at_) {
+    for (auto& [account, ended] : ended_) clean_up(ended, now);
+    std::erase_if(ended_, [](const auto& one) { return one.second.empty(); });
+    cleans_up_at_ = ended_.empty() ? kNever : now + kCleaningPause;
   }
   pump(now);
 }
@@ -408,6 +430,7 @@ std::vector<Client*> ConnectionService::concerned_by(const cm::MadAddresses& add
     const auto found = by_serial_.find(static_cast<std::uint32_t>(owner >> 32));
     if (found == by_serial_.end()) continue;
     Client* const client = found->second->client;
+    if (client == nullptr) continue;
     if (std::find(clients.begin(), clients.end(), client) == clients.end()) clients.push_back(client);
   }
   return clients;
@@ -423,8 +446,9 @@ void ConnectionService::set_timewait_length(TimewaitLength length) {
 
 void ConnectionService::deliver(const cm::Event& event, Instant now) {
   const auto found = by_serial_.find(static_cast<std::uint32_t>(event.owner >> 32));
-  if (found == by_serial_.end()) {
+  if (found == by_serial_.end() || found->second->client == nullptr) {
     endpoint_.destroy(now, event.id);
+    if (found != by_serial_.end()) forget(*found->second, event.id);
     return;
   }
   Program& program = *found->second;
@@ -456,7 +480,7 @@ void ConnectionService::deliver(const cm::Event& event, Instant now) {
 
 void ConnectionService::drop_front(Program& program) {
   program.outbox.pop_front();
-  event_shares_.give_back(program.client->account);
+  event_shares_.give_back(program.account);
 }
 
 // A listener on a loopback address accepts only callers on this host, regardless of the header of a call.
@@ -465,10 +489,29 @@ bool ConnectionService::may_call(const cm::Route& route, const std::optional<wir
 }
 
 void ConnectionService::flush(Program& program, Instant now) {
+  Client& client = *program.client;
   while (!program.outbox.empty() &&
-         (program.client->doomed() || program.client->notify(program.outbox.front())))
+         (client.doomed() || (client.takes_events() && client.notify(program.outbox.front()))))
     drop_front(program);
-  if (!program.outbox.empty()) flush_at_ = std::min(flush_at_, now + kFlushPause);
+  if (program.outbox.empty()) {
+    behind_.erase(program.serial);
+  } else {
+    behind_.insert(program.serial);
+    flush_at_ = std::min(flush_at_, now + kFlushPause);
+  }
+}
+
+// Thousands of programs may not read: some of them in each turn.
+void ConnectionService::flush_some(Instant now) {
+  flush_at_ = kNever;
+  for (std::size_t i = std::min(kFlushedInOneTurn, behind_.size()); i > 0; --i) {
+    auto next = behind_.upper_bound(flushed_last_);
+    if (next == behind_.end()) next = behind_.begin();
+    flushed_last_ = *next;
+    flush(*by_serial_.at(flushed_last_), now);
+    if (behind_.empty()) break;
+  }
+  if (!behind_.empty()) flush_at_ = std::min(flush_at_, now + kFlushPause);
 }
 
 }  // namespace rrdma::daemon

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -50,7 +51,8 @@ class ConnectionService final : public Subsystem {
 
  private:
   struct Program {
-    Client* client = nullptr;
+    Client* client = nullptr;  // null: gone
+    uid_t account = 0;
     std::uint32_t serial = 0;
     std::unordered_map<std::uint32_t, cm::ListenerId> listeners;  // by number
     // Those that have a port; the value is the port space if the port is ephemeral.
@@ -87,6 +89,9 @@ class ConnectionService final : public Subsystem {
   void forget(Program& program, cm::ConnectionId connection);
   void answer(Program& program, const control::Received& request, const Result<void, cm::Error>& outcome);
   void release(Program& program, std::uint32_t number, Instant now);
+  // The programs of an account that are gone. A bounded number of their ids ends in each turn.
+  using Ended = std::deque<std::unique_ptr<Program>>;
+  void clean_up(Ended& ended, Instant now);
   [[nodiscard]] Shares& ephemeral_shares(wire::PortSpace space);
   // Whether the program owns what a call names: the QPN must be in one of its slots, the address of this
   // host.
@@ -101,6 +106,7 @@ class ConnectionService final : public Subsystem {
   void deliver(const cm::Event& event, Instant now);
   [[nodiscard]] bool may_call(const cm::Route& route, const std::optional<wire::IpCmHeader>& ip);
   void flush(Program& program, Instant now);
+  void flush_some(Instant now);
   void drop_front(Program& program);
 
   Counters& counters_;
@@ -117,7 +123,11 @@ class ConnectionService final : public Subsystem {
   std::unordered_map<std::uint32_t, Program*> by_serial_;
   std::uint32_t last_serial_ = 0;
   std::function<bool(const ReceivedMad&)> others_;
-  Instant flush_at_ = kNever;  // while an outbox is not empty
+  std::map<uid_t, Ended> ended_;
+  Instant cleans_up_at_ = kNever;
+  std::set<std::uint32_t> behind_;  // the serials of programs whose outbox is not empty
+  std::uint32_t flushed_last_ = 0;
+  Instant flush_at_ = kNever;
 };
 
 }  // namespace rrdma::daemon

@@ -3,6 +3,13 @@
 #include "objects/path.h"
 
 namespace rrdma::daemon {
+namespace {
+
+// Thousands of programs may wait for one peer.
+constexpr std::size_t kToldInOneTurn = 128;
+constexpr Duration kTurnPause = milliseconds(1);
+
+}  // namespace
 
 Recognition::Recognition(MadPort& mads, Counters& counters, bool strict, const KeySource& keys)
     : mads_(mads),
@@ -47,13 +54,34 @@ void Recognition::handle_client_gone(Client& client) {
     if (clients.erase(&client) != 0) curiosity_.give_back(client.account);
   }
   std::erase_if(curious_, [](const auto& item) { return item.second.empty(); });
+  for (Answer& answer : answers_) {
+    if (answer.clients.erase(&client) != 0) curiosity_.give_back(client.account);
+  }
 }
 
 void Recognition::forget(const std::unordered_set<Client*>& clients) {
   for (const Client* client : clients) curiosity_.give_back(client->account);
 }
 
+void Recognition::tell(Instant now) {
+  for (std::size_t told = 0; told < kToldInOneTurn && !answers_.empty();) {
+    Answer& answer = answers_.front();
+    if (answer.clients.empty()) {
+      answers_.pop_front();
+      continue;
+    }
+    Client* const client = *answer.clients.begin();
+    answer.clients.erase(answer.clients.begin());
+    curiosity_.give_back(client->account);
+    (void)client->notify(answer.event);
+    ++told;
+  }
+  tells_again_at_ = answers_.empty() ? kNever : now + kTurnPause;
+}
+
 void Recognition::handle_deadline(Instant now) {
+  if (now >= tells_again_at_) tell(now);
+  if (now < book_.next_deadline()) return;
   book_.handle_deadline(now);
   std::erase_if(curious_, [&](const auto& item) {
     const bool is_settled = book_.find(item.first, now).known;  // a stranger
@@ -70,11 +98,11 @@ void Recognition::handle_mad(const ReceivedMad& mad) {
     counters_.add(peer.features != 0 ? "peers.recognised" : "peers.strangers");
     const auto waiting = curious_.find(*remote);
     if (waiting != curious_.end()) {
-      const control::PeerRecognised event{
-          .remote = *remote, .known = true, .features = static_cast<std::uint8_t>(peer.features)};
-      for (Client* client : waiting->second) (void)client->notify(event);
-      forget(waiting->second);
+      answers_.push_back(
+          {{.remote = *remote, .known = true, .features = static_cast<std::uint8_t>(peer.features)},
+           std::move(waiting->second)});
       curious_.erase(waiting);
+      tells_again_at_ = std::min(tells_again_at_, now);
     }
   }
   send_mads(now);

@@ -2,6 +2,8 @@
 // QP1, replies to programs with the known state, and notifies those that asked when more is known.
 #pragma once
 
+#include <algorithm>
+#include <deque>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -23,7 +25,9 @@ class Recognition final : public Subsystem {
 
   Verdict handle_message(Client& client, control::Received& message) override;
   void handle_client_gone(Client& client) override;
-  [[nodiscard]] Instant next_deadline() const override { return book_.next_deadline(); }
+  [[nodiscard]] Instant next_deadline() const override {
+    return std::min(book_.next_deadline(), tells_again_at_);
+  }
   void handle_deadline(Instant now) override;
 
  private:
@@ -31,6 +35,8 @@ class Recognition final : public Subsystem {
   void send_mads(Instant now);
   void remember(Client& client, const wire::Gid& remote);
   void forget(const std::unordered_set<Client*>& clients);
+  // Tells some of the programs that wait for an answer.
+  void tell(Instant now);
 
   MadPort& mads_;
   Counters& counters_;
@@ -38,6 +44,13 @@ class Recognition final : public Subsystem {
   PeerBook book_;
   host::InterfaceMonitor monitor_;
   std::unordered_map<wire::Gid, std::unordered_set<Client*>, cm::GidHash> curious_;
+  // Answers of peers, and the programs that are still to be told.
+  struct Answer {
+    control::PeerRecognised event;
+    std::unordered_set<Client*> clients;
+  };
+  std::deque<Answer> answers_;
+  Instant tells_again_at_ = kNever;
   Shares curiosity_;  // bounds the number of addresses that a user asks for at a time
 };
 

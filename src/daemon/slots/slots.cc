@@ -14,6 +14,9 @@ namespace {
 
 constexpr Duration kOrphanGrace = seconds(60);
 constexpr Duration kReapingPause = seconds(1);
+// Each costs a look at /proc.
+constexpr unsigned kReapedInOneTurn = 64;
+constexpr Duration kReapingTurn = milliseconds(10);
 
 }  // namespace
 
@@ -48,6 +51,7 @@ Subsystem::Verdict Slots::handle_message(Client& client, control::Received& mess
         return Verdict::kHandled;
       }
       release(client, release_slot->slot, release_slot->next_index);
+      announce_end(client, {release_slot->slot});
       (void)client.reply(message, control::Done{});
       return Verdict::kHandled;
     }
@@ -56,11 +60,12 @@ Subsystem::Verdict Slots::handle_message(Client& client, control::Received& mess
 }
 
 void Slots::handle_client_gone(Client& client) {
-  while (!client.slots.empty()) {
-    const Slot slot = client.slots.back();
+  const std::vector<Slot> slots = client.slots;
+  for (const Slot slot : slots) {
     const auto known = client.page ? client.page->next_index(slot) : std::nullopt;
     release(client, slot, known.value_or(index_after_unknown(slot)));
   }
+  announce_end(client, slots);
 }
 
 // If a dead program's next QPN is not known, skip at least an eighth of the slot from the last known one.
@@ -159,7 +164,9 @@ void Slots::hand_over(Client& client, Slot slot) {
   client.slots.push_back(slot);
 }
 
-bool Slots::is_free(unsigned slot) const { return owners_[slot] == nullptr && !orphans_[slot]; }
+bool Slots::is_free(unsigned slot) const {
+  return owners_[slot] == nullptr && !orphans_[slot] && !leaving_[slot];
+}
 
 unsigned Slots::best_below(unsigned end) const {
   unsigned best = control::kSlotCount;
@@ -179,7 +186,6 @@ unsigned Slots::best_below(unsigned end) const {
 // Chooses a bound slot; binds more if none is free. Without a network, chooses from the top of each size,
 // because a later takeover finds slots that were given out from the bottom.
 Result<Slot, Problem> Slots::choose() {
-  if (orphans_.any()) reap(EventLoop::now());
   if (!network_.is_up()) {
     for (const control::SlotSize& size :
          {control::kLargeSlots, control::kMediumSlots, control::kSmallSlots}) {
@@ -191,7 +197,12 @@ Result<Slot, Problem> Slots::choose() {
   while (network_.is_up()) {
     if (const unsigned best = best_below(network_.slots_bound()); best < control::kSlotCount)
       return static_cast<Slot>(best);
-    if (network_.slots_bound() == control::kSlotCount) break;
+    if (network_.slots_bound() == control::kSlotCount) {
+      if (orphans_.any()) reap(EventLoop::now());
+      if (const unsigned best = best_below(control::kSlotCount); best < control::kSlotCount)
+        return static_cast<Slot>(best);
+      break;
+    }
     if (auto grown = network_.grow(); !grown) return Failure{grown.error()};
   }
   return problem(EBUSY, "all " + std::to_string(control::kSlotCount - 1) +
@@ -246,21 +257,38 @@ void Slots::release(Client& client, Slot slot, std::uint16_t next_index) {
   owners_[slot] = nullptr;
   if (relay_ != nullptr) relay_->close(slot);
   std::erase(client.slots, slot);
-  shares_.give_back(client.account);
+  client.watched.reset(slot);
   network_.ledger().free(slot, next_index);
   if (network_.is_up() && !without_sockets_[slot]) (void)clean(slot, kFreeReceiveBuffer);
   without_sockets_.reset(slot);
   counters_.add("slots.released");
-  const control::PeerGone::Fate fate = fate_of(client);
-  server_.for_each_client([&](Client& other) {
-    if (&other == &client || !other.watched[slot]) return;
-    other.watched.reset(slot);
-    control::PeerGone gone{.slot = slot, .token = client.token, .fate = fate};
-    if (control::is_one_user(other.identity, client.identity)) {
-      gone.pid = static_cast<std::uint32_t>(client.identity.pid);
-      gone.program = client.hello.program;
+}
+
+void Slots::announce_end(Client& client, const std::vector<Slot>& slots) {
+  if (slots.empty()) return;
+  const control::PeerGone gone{.token = client.token,
+                               .fate = fate_of(client),
+                               .pid = static_cast<std::uint32_t>(client.identity.pid),
+                               .program = client.hello.program};
+  for (const Slot slot : slots) leaving_.set(slot);
+  const auto tell = [slots, gone, user = client.identity](Client& other) {
+    std::size_t told = 0;
+    for (const Slot slot : slots) {
+      if (!other.watched[slot]) continue;
+      other.watched.reset(slot);
+      control::PeerGone message{.slot = slot, .token = gone.token, .fate = gone.fate};
+      if (control::is_one_user(other.identity, user)) {
+        message.pid = gone.pid;
+        message.program = gone.program;
+      }
+      (void)other.notify(message);
+      ++told;
     }
-    (void)other.notify(gone);
+    return told;
+  };
+  server_.rounds().begin(client.account, nullptr, tell, [this, slots, account = client.account](Client*) {
+    for (const Slot slot : slots) leaving_.reset(slot);
+    shares_.give_back(account, slots.size());
   });
 }
 
@@ -320,9 +348,11 @@ void Slots::handle_network_up() {
 void Slots::handle_deadline(Instant now) { reap(now); }
 
 void Slots::reap(Instant now) {
-  for (unsigned i = 1; i < control::kSlotCount; ++i) {
-    const auto slot = static_cast<Slot>(i);
+  unsigned looked_at = 0;
+  for (; reap_from_ < control::kSlotCount && looked_at < kReapedInOneTurn; ++reap_from_) {
+    const auto slot = static_cast<Slot>(reap_from_);
     if (!orphans_[slot]) continue;
+    ++looked_at;
     const auto state = network_.ledger().holder_state(slot);
     const bool too_long = state == SlotLedger::Holder::kUnknown && now - orphans_since_ >= kOrphanGrace;
     if (state != SlotLedger::Holder::kDead && !too_long) continue;
@@ -331,7 +361,9 @@ void Slots::reap(Instant now) {
     (void)clean(slot, kFreeReceiveBuffer);
     counters_.add("slots.orphans_reaped");
   }
-  next_reaping_ = orphans_.any() ? now + kReapingPause : kNever;
+  const bool all = reap_from_ == control::kSlotCount;
+  if (all) reap_from_ = 1;
+  next_reaping_ = orphans_.none() ? kNever : now + (all ? kReapingPause : kReapingTurn);
 }
 
 unsigned Slots::held_count() const {

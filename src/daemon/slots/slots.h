@@ -54,6 +54,9 @@ class Slots : public Subsystem {
   // Prepares the slot's sockets for a new holder (or for none).
   [[nodiscard]] IpSockets clean(Slot slot, int receive_buffer);
   void release(Client& client, Slot slot, std::uint16_t next_index);
+  // Tells the programs that watch these slots that their owner is gone. Until then the slots are not given
+  // out again, and count for their user.
+  void announce_end(Client& client, const std::vector<Slot>& slots);
   [[nodiscard]] bool handle_claim(Client& client, const control::SlotClaim& claim);
   void handle_network_up();
   void reap(Instant now);
@@ -66,8 +69,10 @@ class Slots : public Subsystem {
   std::array<Client*, control::kSlotCount> owners_{};
   Shares shares_;
   std::bitset<control::kSlotCount> orphans_;
+  std::bitset<control::kSlotCount> leaving_;          // their watchers are being told
   std::bitset<control::kSlotCount> without_sockets_;  // given out before the network came up
   Instant orphans_since_{};
+  unsigned reap_from_ = 1;
   Instant next_reaping_ = kNever;
 };
 

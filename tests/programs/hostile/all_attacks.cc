@@ -27,7 +27,6 @@ namespace rrdma::daemon {
 namespace {
 
 const std::string kDaemon(control::kNetworkName);
-const wire::Gid kHere = wire::gid_of_ipv4({127, 0, 0, 1});
 constexpr std::int64_t kPacketNs = 200'000;  // between two forged packets: a flood is a matter of the link
 
 control::Hello hello_of(control::Role role) {

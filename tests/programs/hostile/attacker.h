@@ -3,10 +3,13 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,12 +19,16 @@
 #include "control/fault_messages.h"
 #include "control/message_socket.h"
 #include "control/names.h"
+#include "control/process_page.h"
 #include "daemon/test_surroundings.h"
+#include "host/clock.h"
+#include "wire/last_answer.h"
 
 namespace rrdma::daemon {
 
 inline constexpr uid_t kAlice = 54321;
 inline constexpr uid_t kMallory = 54322;
+inline const wire::Gid kHere = wire::gid_of_ipv4({127, 0, 0, 1});
 
 inline std::uint64_t counter(control::DaemonClient& client, const std::string& name) {
   const auto status = client.status();
@@ -66,6 +73,44 @@ class RawClient {
  private:
   OwnedFd socket_;
 };
+
+// A greeted client of the system daemon.
+inline std::unique_ptr<RawClient> client_of(control::Role role, int page = -1) {
+  auto client = std::make_unique<RawClient>(std::string(control::kNetworkName));
+  control::Hello hello;
+  hello.role = role;
+  hello.has_page = page >= 0;
+  const int fds[] = {page};
+  EXPECT_TRUE(client->send(control::encode(hello, 1), std::span(fds).first(page >= 0 ? 1 : 0)));
+  EXPECT_TRUE(client->receive());
+  return client;
+}
+
+// As many as a daemon with many clients needs; false: they are not allowed here.
+inline bool allow_descriptors(rlim_t wanted) {
+  rlimit limit{};
+  (void)::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = std::max(limit.rlim_cur, wanted);
+  limit.rlim_max = std::max(limit.rlim_max, wanted);
+  return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+// A page whose queue pairs have just acknowledged something. The peer is the queue pair `peer` of this host.
+inline control::ProcessPage page_with_answers(unsigned count, std::uint32_t peer) {
+  auto page = control::ProcessPage::create();
+  EXPECT_TRUE(page.ok());
+  constexpr std::uint8_t kTypeRc = 2;  // ibv_qp_type
+  for (unsigned i = 0; i < count; ++i) {
+    control::QpRow* const row = page->create_qp();
+    control::QpFields fields{
+        .qpn = 0x10000 + i, .peer_qpn = peer, .type = kTypeRc, .link = control::kLinkUdp};
+    fields.local_gid = fields.peer_gid = kHere;
+    fields.source_port = 0xc000;
+    control::ProcessPage::update_qp(*row, fields);
+    wire::LastAnswer::write(row->last_answer, wire::Psn(i), i, host::now());
+  }
+  return std::move(*page);
+}
 
 // Orders of a tool that the daemon may refuse.
 inline bool set_fault(RawClient& tool) {
