@@ -15,7 +15,8 @@ void on_fault(int, siginfo_t*, void* context) {
   if (!leave_faulting_access(context)) _exit(3);
 }
 
-// A mapped page, followed by an unmapped one.
+// A mapped page, followed by one that cannot be accessed. It stays reserved, so nothing else is ever mapped
+// there.
 class FaultTable : public testing::Test {
  protected:
   void SetUp() override {
@@ -27,12 +28,12 @@ class FaultTable : public testing::Test {
     size_ = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     page_ = static_cast<std::uint8_t*>(
         mmap(nullptr, 2 * size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    munmap(page_ + size_, size_);
+    mprotect(page_ + size_, size_, PROT_NONE);
     std::iota(data_.begin(), data_.end(), std::uint8_t{1});
   }
   void TearDown() override {
     if (page_ == nullptr) return;
-    munmap(page_, size_);
+    munmap(page_, 2 * size_);
     sigaction(SIGSEGV, &before_, nullptr);
   }
   [[nodiscard]] std::uint8_t* end() const { return page_ + size_; }

@@ -113,7 +113,7 @@ def dissect(capture):
     disabled = list(HEURISTICS)
     while True:
         names, done = run(capture, disabled)
-        unknown = set(re.findall(r"No such protocol (\S+), can't disable", done.stderr)) & set(disabled)
+        unknown = set(re.findall(r"No such protocol (\w+)", done.stderr)) & set(disabled)
         if not unknown:
             break
         disabled = [name for name in disabled if name not in unknown]
