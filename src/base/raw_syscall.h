@@ -89,6 +89,9 @@ inline int openat(int directory, const char* path, int flags, unsigned mode = 0)
 inline int open(const char* path, int flags, unsigned mode = 0) {
   return openat(AT_FDCWD, path, flags, mode);
 }
+inline ssize_t readlinkat(int directory, const char* path, char* target, std::size_t size) {
+  return ::syscall(SYS_readlinkat, directory, path, target, size);
+}
 inline int fcntl(int fd, int command, unsigned long argument = 0) {
   return static_cast<int>(::syscall(SYS_fcntl, fd, command, argument));
 }

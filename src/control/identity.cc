@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "base/owned_fd.h"
+#include "base/process_facts.h"
 #include "control/raw_stat.h"
 
 namespace rrdma::control {
@@ -22,25 +23,14 @@ namespace {
 
 constexpr uid_t kOverflowUid = 65534;
 
-// The first bytes of a file in /proc; empty if it cannot be read.
-std::optional<std::string> text_of(const std::string& path) {
-  const OwnedFd file(raw::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  char text[4096];
-  const ssize_t size = file ? raw::read(file.get(), text, sizeof text) : -1;
-  if (size < 0) return std::nullopt;
-  return std::string(text, static_cast<std::size_t>(size));
-}
-
 std::uint64_t inode_of(const std::string& path) {
   struct stat status {};
   return raw_stat(path.c_str(), status) == 0 ? status.st_ino : 0;
 }
 
-std::string folder_of(pid_t pid) { return "/proc/" + std::to_string(pid); }
-
 // Whether /proc/self/uid_map is that of the initial namespace: "0 0 4294967295", every number but -1.
 bool namespace_maps_every_uid() {
-  const std::string text = text_of("/proc/self/uid_map").value_or("");
+  const std::string text = proc_text("/proc/self/uid_map").value_or("");
   const char* at = text.c_str();
   char* rest = nullptr;
   const unsigned long inside = std::strtoul(at, &rest, 10);
@@ -49,19 +39,26 @@ bool namespace_maps_every_uid() {
   return inside == 0 && count >= 0xffffffffUL;
 }
 
-// Whether the process has only one PID, the one that we see: it lives in the PID namespace that we see.
-bool has_one_pid(pid_t pid) {
-  const std::string status = text_of(folder_of(pid) + "/status").value_or("");
+// How many PIDs a process has in the namespace that /proc shows and in those below it; 0: unknown.
+std::ptrdiff_t pids_of(const std::string& folder) {
+  const std::string status = proc_text(folder + "/status").value_or("");
   const auto begin = status.find("\nNSpid:");
-  if (begin == std::string::npos) return false;
+  if (begin == std::string::npos) return 0;
   const auto end = status.find('\n', begin + 1);
   const std::string_view line(status.data() + begin, end - begin);
-  return std::count(line.begin(), line.end(), '\t') == 1;
+  return std::count(line.begin(), line.end(), '\t');
+}
+
+// Whether a process that we can see lives in our PID namespace, and not in one below it.
+bool is_as_deep(const std::string& folder) {
+  const auto pids = pids_of(folder);
+  return pids != 0 && pids == pids_of("/proc/self");
 }
 
 bool has_our_uid_map(pid_t pid) {
-  const auto own = text_of("/proc/self/uid_map");
-  return own && text_of(folder_of(pid) + "/uid_map") == own;
+  const auto own = proc_text("/proc/self/uid_map");
+  const std::string folder = proc_folder(pid);
+  return own && !folder.empty() && proc_text(folder + "/uid_map") == own;
 }
 
 }  // namespace
@@ -71,9 +68,10 @@ Namespaces own_namespaces() {
 }
 
 Namespaces namespaces_of(pid_t pid) {
-  const std::string folder = folder_of(pid) + "/ns/";
-  Namespaces found{.user = inode_of(folder + "user"), .pid = inode_of(folder + "pid")};
-  if (found.pid == 0 && has_one_pid(pid)) found.pid = own_namespaces().pid;
+  const std::string folder = proc_folder(pid);
+  if (folder.empty()) return {};
+  Namespaces found{.user = inode_of(folder + "/ns/user"), .pid = inode_of(folder + "/ns/pid")};
+  if (found.pid == 0 && is_as_deep(folder)) found.pid = own_namespaces().pid;
   if (found.user == 0 && has_our_uid_map(pid)) found.user = own_namespaces().user;
   return found;
 }
@@ -178,7 +176,7 @@ uid_t account_of(const PeerIdentity& peer) {
     return here ? peer.uid : account_of_container(peer.uid, peer.namespaces.pid);
   }
   if (peer.pid > 0 && peer.namespaces.user == 0 && has_our_uid_map(peer.pid)) return peer.uid;
-  auto owner = peer.pid > 0 ? owner_of(folder_of(peer.pid) + "/ns/user") : std::nullopt;
+  auto owner = peer.pid > 0 ? owner_of(proc_folder(peer.pid) + "/ns/user") : std::nullopt;
   if (!owner) owner = owner_of_subordinate(peer.uid);
   return owner.value_or(kUnknownAccount);
 }

@@ -18,6 +18,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/process_facts.h"
 #include "control/names.h"
 #include "daemon/slots/slot_socket.h"
 #include "host/clock.h"
@@ -184,11 +185,8 @@ bool eventually(const std::function<bool()>& condition, int timeout_ms) {
 }
 
 bool is_running(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;
-  if (!std::getline(file, text)) return false;
-  const auto end = text.rfind(')');
-  return end != std::string::npos && text.size() > end + 2 && text[end + 2] != 'Z';
+  const auto stat = stat_of_process(pid);
+  return stat && stat->state != 'Z';
 }
 
 std::vector<pid_t> daemons_here() {

@@ -19,6 +19,7 @@
 
 #include "base/file_space.h"
 #include "base/owned_fd.h"
+#include "base/process_facts.h"
 #include "host/explain_end.h"
 
 namespace rrdma::host {
@@ -113,17 +114,10 @@ class RecordChange {
   const std::uint32_t sequence_after_;
 };
 
-// Start time of a process in ticks since boot; 0 if there is no such process.
+// 0 if there is no such process.
 std::uint64_t start_ticks_of(std::uint32_t pid) {
-  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
-  OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  char text[1024];
-  const ssize_t length = fd.get() < 0 ? -1 : ::read(fd.get(), text, sizeof text - 1);
-  if (length <= 0) return 0;
-  text[length] = '\0';
-  const char* at = std::strrchr(text, ')');  // the process name may contain any character
-  for (int field = 2; at != nullptr && field < 22; ++field) at = std::strchr(at + 1, ' ');
-  return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
+  const auto stat = stat_of_process(static_cast<pid_t>(pid));
+  return stat ? stat->start_ticks : 0;
 }
 
 std::string file_of(std::uint32_t pid) {

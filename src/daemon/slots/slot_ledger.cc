@@ -9,10 +9,11 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
+
+#include "base/process_facts.h"
 
 namespace rrdma::daemon {
 namespace {
@@ -51,17 +52,8 @@ SharedLedger& shared(void* base) { return *static_cast<SharedLedger*>(base); }
 }  // namespace
 
 std::uint64_t start_time_of(pid_t pid) {
-  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
-  const OwnedFd file(raw::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  char text[1024] = {};
-  if (!file || raw::read(file.get(), text, sizeof text - 1) <= 0) return 0;
-  // The program's name is in parentheses and may contain parentheses; the start time is the 20th field behind
-  // it.
-  const char* at = std::strrchr(text, ')');
-  if (at != nullptr && at[1] == ' ' && (at[2] == 'Z' || at[2] == 'X'))
-    return 0;  // exited, not yet waited for
-  for (int field = 0; at != nullptr && field < 20; ++field) at = std::strchr(at + 1, ' ');
-  return at == nullptr ? 0 : std::strtoull(at + 1, nullptr, 10);
+  const auto stat = stat_of_process(pid);
+  return !stat || stat->state == 'Z' || stat->state == 'X' ? 0 : stat->start_ticks;
 }
 
 SlotLedger::SlotLedger(OwnedFd fd, void* base, KeySource& keys)

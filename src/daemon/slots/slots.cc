@@ -1,13 +1,13 @@
 #include "daemon/slots/slots.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <string>
+
+#include "base/process_facts.h"
 
 namespace rrdma::daemon {
 namespace {
@@ -230,16 +230,8 @@ namespace {
 // program.
 bool is_running(pid_t pid) {
   constexpr unsigned long kExiting = 0x4;  // PF_EXITING; the kernel sets it before it closes descriptors
-  constexpr int kFlagsField = 9;
-  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
-  const OwnedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  char text[512];
-  const ssize_t length = fd ? ::read(fd.get(), text, sizeof text - 1) : -1;
-  if (length <= 0) return false;
-  text[length] = '\0';
-  const char* at = std::strrchr(text, ')');  // the name may contain any character
-  for (int field = 2; at != nullptr && field < kFlagsField; ++field) at = std::strchr(at + 1, ' ');
-  return at != nullptr && (std::strtoul(at, nullptr, 10) & kExiting) == 0;
+  const auto stat = stat_of_process(pid);
+  return stat && (stat->flags & kExiting) == 0;
 }
 
 control::PeerGone::Fate fate_of(const Client& client) {
