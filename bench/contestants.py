@@ -5,9 +5,13 @@ lists them in the order of a round, so that our programs run close in time to th
 import statistics
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Callable
 
 import figures
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/harness"))
+from programs import ucx_perftest  # noqa: E402
 
 PROGRAMS = ("bin/limits", "bin/many_qps", "bin/verbs_rates")  # ours, in a build folder
 LATENCY, BANDWIDTH, RATE, MEMORY = "latency", "bandwidth", "rate", "memory"
@@ -162,8 +166,8 @@ def ucx(kind, size, transports):
         port = stage.next_port()
         environment = {"UCX_TLS": transports, "UCX_NET_DEVICES": "lo", "UCX_WARN_UNUSED_ENV_VARS": "n"}
         count = effort.trips if kind == LATENCY else count_for(effort, size)
-        server = ["ucx_perftest", "-p", str(port)]
-        client = ["ucx_perftest", "127.0.0.1", "-p", str(port), "-t", test, "-s", str(size), "-n", str(count), "-w", str(max(10, count // 10))]
+        server = [*ucx_perftest(), "-p", str(port)]
+        client = [*ucx_perftest(), "127.0.0.1", "-p", str(port), "-t", test, "-s", str(size), "-n", str(count), "-w", str(max(10, count // 10))]
         text = stage.pair(server, client, port, environment, server_ends=False)
         return {LATENCY: figures.ucx_latency, BANDWIDTH: figures.ucx_bandwidth, RATE: figures.ucx_rate}[kind](text)
     return measure

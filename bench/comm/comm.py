@@ -36,7 +36,7 @@ def ucx_rc(kind, size, link):
     def measure(stage, effort):
         port = stage.next_port()
         environment = {"UCX_TLS": "rc_v,self", "UCX_NET_DEVICES": f"{stage.device}:1", "UCX_WARN_UNUSED_ENV_VARS": "n", "RRDMA_LINK": link}
-        run = [stage.program("rrdma"), "run", "--", "ucx_perftest", "-p", str(port)]
+        run = [stage.program("rrdma"), "run", "--", *contestants.ucx_perftest(), "-p", str(port)]
         count = effort.trips if kind == LATENCY else contestants.count_for(effort, size)
         test = ["-t", "tag_lat" if kind == LATENCY else "tag_bw", "-s", str(size), "-n", str(count), "-w", str(max(10, count // 10))]
         text = stage.pair(run, [*run[:4], "127.0.0.1", *run[4:], *test], port, environment, server_ends=False)

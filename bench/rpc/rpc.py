@@ -86,7 +86,7 @@ def unix_pair(arena, server, client, path):
 def ucx_am(arena, effort, transports, link=None):
     port = arena.next_port()
     environment = {"UCX_TLS": transports, "UCX_WARN_UNUSED_ENV_VARS": "n"}
-    run = ["ucx_perftest", "-p", str(port)]
+    run = [*contestants.ucx_perftest(), "-p", str(port)]
     if link:
         environment |= {"UCX_NET_DEVICES": f"{arena.device}:1", "RRDMA_LINK": link}
         run = [arena.program("rrdma"), "run", "--", *run]

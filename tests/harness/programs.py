@@ -1,9 +1,11 @@
 """Programs that tests and benchmarks start: copies of the products that any user can read (the checkout may not be
 readable to others), the running processes of a program, its listening ports, and its termination by pid."""
 
+import functools
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -30,6 +32,13 @@ def writable_folder(path):
     path.mkdir()
     path.chmod(0o777)
     return path
+
+
+@functools.cache
+def ucx_perftest():
+    """The words of ucx_perftest without MPI. Built with MPI (Debian 13), it otherwise expects both ends from mpirun."""
+    told = subprocess.run(["ucx_perftest", "-h"], capture_output=True, text=True, check=False)
+    return ["ucx_perftest", *(["-P", "0"] if "-P <0|1>" in told.stdout + told.stderr else [])]
 
 
 def state_of(pid):

@@ -14,6 +14,7 @@ import sys
 import time
 
 from arena import Arena, enter_namespace, skip
+from programs import ucx_perftest
 
 FIRST_PORT = 19500
 ITERATIONS = ["-n", "100", "-w", "10"]
@@ -60,7 +61,7 @@ def run_ucx(arena, link, transport, tests):
     for number, test in enumerate(tests):
         port = FIRST_PORT + number
         start = time.monotonic()
-        ends = arena.pair(["ucx_perftest", "-p", str(port), *ITERATIONS, "-t", *test.split()], port, link=link, extra=environment)
+        ends = arena.pair([*ucx_perftest(), "-p", str(port), *ITERATIONS, "-t", *test.split()], port, link=link, extra=environment)
         good &= report(f"{transport}: {test}", start, both_ended_well(ends, r"^Final:\s+100\s"), *(output for _, output in ends))
     return good
 

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -53,13 +54,20 @@ constexpr Case kCases[] = {
 
 bool is_local(Reach reach) { return reach == Reach::kLocalWrite || reach == Reach::kLocalRead; }
 
+// An address far below those that the kernel gives to others: a region that was unmapped leaves a hole, and a
+// thread of the process must not find its next mapping there.
+void* place_of_its_own() {
+  static std::uintptr_t next = 0x2000'0000'0000;
+  return reinterpret_cast<void*>(next += std::uintptr_t{1} << 20);
+}
+
 // Registered memory that can be removed.
 class Region {
  public:
   Region(Device& device, Loss loss) : loss_(loss) {
     if (loss == Loss::kTruncatedFile) file_ = ::memfd_create("lost", MFD_CLOEXEC);
     if (file_ >= 0 && ::ftruncate(file_, kOctets) != 0) fail_errno("ftruncate");
-    memory_ = ::mmap(nullptr, kOctets, PROT_READ | PROT_WRITE,
+    memory_ = ::mmap(place_of_its_own(), kOctets, PROT_READ | PROT_WRITE,
                      file_ >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, file_, 0);
     if (memory_ == MAP_FAILED) fail_errno("mmap");
     mr_ = device.register_memory(memory_, kOctets);

@@ -12,6 +12,7 @@ import command
 import servers
 import surroundings
 from command import RRDMA, run, run_json
+from programs import ucx_perftest
 
 RAILS = ("127.0.0.1", "127.0.0.2")
 OCTETS = 4 << 20  # of a message: large enough for the rendezvous protocol, which uses all rails
@@ -26,7 +27,7 @@ class Pair:
     """ucx_perftest against itself, with error handling on the endpoints. It runs until the end of the block."""
 
     def __enter__(self):
-        words = [RRDMA, "run", "--devices", "2", "--", "ucx_perftest", "-p", str(next(PORTS)), "-t", "tag_bw", "-s", str(OCTETS), "-n", "1000000", "-w", "2", "-e"]
+        words = [RRDMA, "run", "--devices", "2", "--", *ucx_perftest(), "-p", str(next(PORTS)), "-t", "tag_bw", "-s", str(OCTETS), "-n", "1000000", "-w", "2", "-e"]
         self.programs = []
         before = servers.open_ports()
         for more in ((), (RAILS[0],)):
