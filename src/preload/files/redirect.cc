@@ -102,6 +102,7 @@ Tree current_tree() {
 
 MachineFiles::MachineFiles() { ++machine_only; }
 MachineFiles::~MachineFiles() { --machine_only; }
+bool reads_machine_files() { return machine_only != 0; }
 
 std::string real_folder(int folder) {
   char text[PATH_MAX];

@@ -81,5 +81,7 @@ class MachineFiles {
   MachineFiles(const MachineFiles&) = delete;
   MachineFiles& operator=(const MachineFiles&) = delete;
 };
+// Whether this thread has one.
+[[nodiscard]] bool reads_machine_files();
 
 }  // namespace rrdma::files

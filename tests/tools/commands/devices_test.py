@@ -1,11 +1,71 @@
-# Tests `rrdma devices` and `rrdma gids`: they show the devices and GIDs that unmodified programs find.
+# Tests `rrdma devices` and `rrdma gids`: they show the devices and GIDs that unmodified programs find. Also the `rdma` tool of
+# iproute2, which asks the kernel by netlink.
+import json
 import re
+import socket
 import subprocess
+import sys
 import unittest
 
 import command
 import surroundings
 from command import run, run_json
+
+
+NETLINK_RDMA, NETLINK_USERSOCK = 20, 2
+# Opens such a socket, reads lines of its input, and prints what it receives after each. The question is a list of devices.
+ASKER = """
+import socket, struct, sys
+asker = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 20)
+asker.bind((0, 0))
+asker.settimeout(2)
+print(asker.getsockname()[0], flush=True)
+for line in sys.stdin:
+    asker.send(struct.pack("=IHHII", 16, 5 << 10 | 1, 0x305, 1, 0))
+    print(asker.recv(4096), flush=True)
+"""
+
+
+def rdma(*words, options=()):
+    done = subprocess.run([command.RRDMA, "run", *options, "--", "rdma", *words], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+class RdmaTool(unittest.TestCase):
+    def test_links_and_devices(self):
+        status, output, error = rdma("link", "show", "-j")
+        self.assertEqual(status, 0, error)
+        (port,) = json.loads(output)
+        self.assertEqual((port["ifname"], port["port"], port["state"], port["netdev"]), ("rrdma0", 1, "ACTIVE", "eth0"))
+        (device,) = run_json("devices", "--json")
+        status, output, error = rdma("dev")
+        self.assertEqual(status, 0, error)
+        self.assertRegex(output, f"rrdma0: node_type ca .*fw .* node_guid {device['guid']}")
+
+    def test_two_devices(self):
+        _, output, error = rdma("link", options=("--devices", "2"))
+        self.assertEqual(re.findall(r"link (\S+)/1 state ACTIVE", output), ["rrdma0", "rrdma1"], error)
+
+    def test_what_is_not_answered_is_an_error(self):
+        for words in (("res", "show"), ("link", "add", "x", "type", "rxe", "netdev", "eth0")):
+            status, output, error = rdma(*words)
+            self.assertNotEqual(status, 0, output)
+            self.assertIn("not supported", error)
+
+    def test_nobody_else_can_answer(self):
+        # Before its first question, a program drops what others sent to its socket; later, the kernel refuses it.
+        with subprocess.Popen([command.RRDMA, "run", "--", sys.executable, "-c", ASKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True) as asker, socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_USERSOCK) as stranger:
+            port = int(asker.stdout.readline())
+            stranger.sendto(b"forged" * 8, (port, 0))
+            print("ask", file=asker.stdin, flush=True)
+            self.assertIn("rrdma0", asker.stdout.readline())
+            with self.assertRaises(ConnectionRefusedError):
+                stranger.sendto(b"forged" * 8, (port, 0))
+            print("ask", file=asker.stdin, flush=True)
+            self.assertIn("rrdma0", asker.stdout.readline())
+            asker.stdin.close()
+            self.assertEqual(asker.wait(10), 0)
 
 
 class Devices(unittest.TestCase):
