@@ -44,7 +44,7 @@ std::string CaptureSummary::text(const wire::Palette& palette, std::size_t colum
                {"TO"},
                {"QP"},
                {"PACKETS", Align::kRight},
-               {"OCTETS", Align::kRight},
+               {"BYTES", Align::kRight},
                {"REQUESTS", Align::kRight, 3},
                {"ACKS", Align::kRight, 2},
                {"NAKS", Align::kRight},

@@ -151,8 +151,8 @@ std::string table_of_addresses(const Observation& now, const wire::Palette& pale
                {"QPS", Align::kRight},
                {"SENT", Align::kRight},
                {"RECEIVED", Align::kRight},
-               {"SENT OCTETS", Align::kRight},
-               {"RECEIVED OCTETS", Align::kRight}});
+               {"SENT BYTES", Align::kRight},
+               {"RECEIVED BYTES", Align::kRight}});
   for (const Carried& one : all) {
     std::vector<Cell> row = {wire::to_text(one.address), std::to_string(one.queue_pairs)};
     for (const auto which : {control::QpCounter::kSentMessages, control::QpCounter::kReceivedMessages,
@@ -171,8 +171,8 @@ std::string table_of_devices(const Observation& now, std::size_t width, const wi
                {"PROGRAMS", Align::kRight, 1},
                {"SENT", Align::kRight, 3},
                {"RECEIVED", Align::kRight, 2},
-               {"SENT OCTETS", Align::kRight},
-               {"RECEIVED OCTETS", Align::kRight}});
+               {"SENT BYTES", Align::kRight},
+               {"RECEIVED BYTES", Align::kRight}});
   for (const control::DeviceEntry& device : now.devices) {
     std::vector<Cell> row = {device.name, std::to_string(device.programs)};
     for (const char* counter : {"messages_sent", "messages_received", "octets_sent", "octets_received"})

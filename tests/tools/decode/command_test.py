@@ -306,7 +306,7 @@ class Connections(unittest.TestCase):
         self.assertEqual(sum(flow["packets"] for flow in summary["flows"]), len(packets))
         self.assertEqual(summary["left_out"], 0)
         text = run("decode", "--summary", FOLDER / "op_rnr_exhaust_v4.pcap")
-        self.assertRegex(text.stdout.decode(), r"^FROM +QP +TO +QP +PACKETS +OCTETS")
+        self.assertRegex(text.stdout.decode(), r"^FROM +QP +TO +QP +PACKETS +BYTES")
         self.assertRegex(text.stderr.decode(), r"\d+ packets: \d+ RoCE \(0 bad")
 
 
