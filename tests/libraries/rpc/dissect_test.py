@@ -11,6 +11,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/commands"))
 import surroundings  # noqa: E402  (it knows where the harness is)
+import namespaces  # noqa: E402
 from peers import HOST, Server  # noqa: E402
 
 RRDMA, EXAMPLES, PLUGIN = sys.argv[1:4]
@@ -42,10 +43,19 @@ def ours(path):
 
 
 def wiresharks(path):
-    """The same with tshark and the plugin: for each packet, the fields of all its frames in order."""
+    """The same with tshark and the plugin: for each packet, the fields of all its frames in order. Not as root, for whom tshark
+    4.4 loads no plugin."""
+    who = {}
+    if os.geteuid() == 0:
+        plugin = pathlib.Path(shutil.copy(PLUGIN, path.parent))
+        for each, mode in ((path.parent.parent, 0o755), (path.parent, 0o755), (path, 0o644), (plugin, 0o644)):
+            each.chmod(mode)
+        who = {"user": namespaces.NOBODY, "group": namespaces.NOBODY, "extra_groups": [], "env": {**os.environ, "HOME": str(path.parent)}}
+    else:
+        plugin = PLUGIN
     fields = [word for field in FIELDS for word in ("-e", f"rrdma_rpc.{field}")]
-    done = subprocess.run(["tshark", "-X", f"lua_script:{PLUGIN}", "-o", "rrdma_rpc.methods:" + " ".join(METHODS), "-r", path, "-Y", "rrdma_rpc",
-                           "-T", "fields", "-E", "aggregator=|", *fields], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(["tshark", "-X", f"lua_script:{plugin}", "-o", "rrdma_rpc.methods:" + " ".join(METHODS), "-r", path, "-Y", "rrdma_rpc",
+                           "-T", "fields", "-E", "aggregator=|", *fields], capture_output=True, text=True, timeout=60, check=True, **who)
     return [{field: value.split("|") if value else [] for field, value in zip(FIELDS, line.split("\t"))} for line in done.stdout.splitlines()]
 
 

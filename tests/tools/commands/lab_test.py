@@ -144,8 +144,8 @@ rrdma lab show
 rrdma lab heal h2
 rrdma lab run h2 -- ibv_rc_pingpong -g 1 -n 100000000 >/dev/null 2>&1 &
 for try in $(seq 20); do rrdma lab run h1 -- timeout 4 ibv_rc_pingpong -g 1 -n 100000000 h2 >/dev/null 2>&1; [ $? = 124 ] && break; sleep 0.2; done &
-sleep 2
-rrdma lab show
+for try in $(seq 40); do shown=$(rrdma lab show); grep -q "h1 .*down [1-9]" <<<"$shown" && break; sleep 0.5; done
+echo "$shown"
 kill %1 || true
 """)
         tree = re.sub(r"  +10\.90.*", "", "".join(said.splitlines(True)[:8]))
