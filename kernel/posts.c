@@ -493,8 +493,9 @@ static bool rrdma_take_cqe(struct rrdma_qp *qp, const struct ib_uverbs_wc *from,
 	if (from->opcode == IB_WC_RECV_RDMA_WITH_IMM)
 		wc->opcode = IB_WC_RECV_RDMA_WITH_IMM;
 	wc->src_qp = from->src_qp & 0xffffff;
-	wc->wc_flags = from->wc_flags & (IB_WC_GRH | IB_WC_WITH_IMM | IB_WC_WITH_INVALIDATE);
-	if (wc->wc_flags & IB_WC_WITH_INVALIDATE) {
+	wc->wc_flags = from->wc_flags & (IB_WC_GRH | IB_WC_WITH_IMM);
+	if (from->wc_flags & RRDMA_WC_WITH_INVALIDATE) {
+		wc->wc_flags |= IB_WC_WITH_INVALIDATE;
 		wc->ex.invalidate_rkey = (__force u32)from->ex.imm_data;
 		rrdma_close_key(qp, wc->ex.invalidate_rkey);
 	} else {

@@ -50,6 +50,8 @@
 #define RRDMA_CQE_QP_AT 48	/* __u32: the handle of the QP */
 
 enum rrdma_op {
+/* In wc_flags, whose values are those of programs: IBV_WC_WITH_INV. IB_WC_WITH_INVALIDATE has another one. */
+#define RRDMA_WC_WITH_INVALIDATE 8
 	RRDMA_OP_DOORBELL = 1,	/* the QP `handle` has new send requests; no reply */
 	RRDMA_OP_CREATE_QP,
 	RRDMA_OP_MODIFY_QP,
