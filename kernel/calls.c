@@ -221,7 +221,40 @@ void rrdma_ring_doorbell(struct rrdma_qp *qp)
 	}
 	spin_unlock_irqrestore(&dev->lock, flags);
 	if (rung)
-		wake_up(&dev->wait);
+		wake_up_poll(&dev->bells, EPOLLIN | EPOLLRDNORM);
+}
+
+/* What the daemon asks for is done once for all doorbells of the QP until then. */
+void rrdma_postpone_doorbell(struct rrdma_qp *qp)
+{
+	struct rrdma_dev *dev = qp->object.dev;
+	unsigned long flags;
+
+	spin_lock_irqsave(&dev->lock, flags);
+	if (dev->daemon && !qp->dead)
+		list_move_tail(&qp->doorbell, &dev->postponed);
+	spin_unlock_irqrestore(&dev->lock, flags);
+	wake_up(&dev->wait);
+}
+
+void rrdma_take_doorbells(struct rrdma_dev *dev, struct rrdma_doorbells *taken)
+{
+	struct rrdma_qp *qp, *next;
+	unsigned long flags;
+
+	spin_lock_irqsave(&dev->lock, flags);
+	list_for_each_entry_safe(qp, next, &dev->doorbells, doorbell) {
+		if (taken->count == RRDMA_DOORBELLS_MAX)
+			break;
+		taken->handles[taken->count++] = qp->object.handle;
+		list_del_init(&qp->doorbell);
+	}
+	spin_unlock_irqrestore(&dev->lock, flags);
+}
+
+bool rrdma_has_doorbells(struct rrdma_dev *dev)
+{
+	return !list_empty_careful(&dev->doorbells);
 }
 
 void rrdma_forget_doorbell(struct rrdma_qp *qp)
@@ -236,7 +269,7 @@ void rrdma_forget_doorbell(struct rrdma_qp *qp)
 
 bool rrdma_has_work(struct rrdma_dev *dev)
 {
-	return READ_ONCE(dev->gone) || !list_empty_careful(&dev->calls) || !list_empty_careful(&dev->doorbells);
+	return READ_ONCE(dev->gone) || !list_empty_careful(&dev->calls) || !list_empty_careful(&dev->postponed);
 }
 
 /* Calls go first, in their order; a doorbell refers to a QP that the daemon already has. */
@@ -249,7 +282,7 @@ bool rrdma_next_request(struct rrdma_dev *dev, struct rrdma_request *request)
 
 	spin_lock_irqsave(&dev->lock, flags);
 	call = list_first_entry_or_null(&dev->calls, struct rrdma_call, entry);
-	qp = list_first_entry_or_null(&dev->doorbells, struct rrdma_qp, doorbell);
+	qp = list_first_entry_or_null(&dev->postponed, struct rrdma_qp, doorbell);
 	if (call) {
 		*request = call->request;
 		if (request->tag) {
@@ -339,6 +372,8 @@ void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
 	}
 	while (!list_empty(&dev->doorbells))
 		list_del_init(dev->doorbells.next);
+	while (!list_empty(&dev->postponed))
+		list_del_init(dev->postponed.next);
 	spin_unlock_irqrestore(&dev->lock, flags);
 	list_for_each_entry_safe(call, next, &told, entry)
 		kfree(call);

@@ -159,8 +159,8 @@ static __poll_t rrdma_poll(struct file *file, poll_table *wait)
 
 	if (!dev)
 		return EPOLLERR;
-	poll_wait(file, &dev->wait, wait);
-	return rrdma_has_work(dev) ? EPOLLIN | EPOLLRDNORM : 0;
+	poll_wait(file, &dev->bells, wait);
+	return rrdma_has_doorbells(dev) ? EPOLLIN | EPOLLRDNORM : 0;
 }
 
 static long rrdma_attach(struct file *file, struct rrdma_attach __user *from)
@@ -219,10 +219,23 @@ static long rrdma_notify(struct rrdma_dev *dev, u32 handle)
 	return 0;
 }
 
+static long rrdma_postpone(struct rrdma_dev *dev, u32 handle)
+{
+	struct rrdma_object *object = rrdma_find(dev, handle, RRDMA_QP);
+
+	if (!object)
+		return -ENOENT;
+	rrdma_postpone_doorbell(container_of(object, struct rrdma_qp, object));
+	rrdma_release(object);
+	return 0;
+}
+
 static long rrdma_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
 	void __user *from = (void __user *)argument;
 	struct rrdma_dev *dev = rrdma_dev_of(file);
+	struct rrdma_doorbells taken;
+	struct rrdma_postpone postpone;
 	struct rrdma_notify notify;
 	struct rrdma_event event;
 
@@ -244,6 +257,14 @@ static long rrdma_ioctl(struct file *file, unsigned int command, unsigned long a
 		return 0;
 	case RRDMA_IOC_MAD:
 		return rrdma_deliver_mad(dev, from);
+	case RRDMA_IOC_DOORBELLS:
+		taken.count = 0;
+		rrdma_take_doorbells(dev, &taken);
+		return copy_to_user(from, &taken, offsetof(struct rrdma_doorbells, handles[taken.count])) ? -EFAULT : 0;
+	case RRDMA_IOC_POSTPONE:
+		if (copy_from_user(&postpone, from, sizeof(postpone)))
+			return -EFAULT;
+		return rrdma_postpone(dev, postpone.handle);
 	}
 	return -ENOTTY;
 }

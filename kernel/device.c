@@ -276,9 +276,11 @@ int rrdma_add_device(const char *name, struct net_device *ndev)
 	xa_init_flags(&dev->fast, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->grants, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ);
 	dev->ndev = ndev;
+	INIT_LIST_HEAD(&dev->postponed);
 	dev_hold(ndev);
 
 	dev->ib.node_type = RDMA_NODE_IB_CA;
+	init_waitqueue_head(&dev->bells);
 	dev->ib.phys_port_cnt = 1;
 	dev->ib.num_comp_vectors = num_possible_cpus();
 	dev->ib.local_dma_lkey = RRDMA_GRANT_KEY;

@@ -68,8 +68,10 @@ struct rrdma_dev {
 	struct list_head asked;		/* read, not answered */
 	struct list_head doorbells;	/* QPs */
 	u64 last_tag;
+	struct list_head postponed;	/* QPs */
 	unsigned int mads;		/* in calls */
-	wait_queue_head_t wait;		/* of the daemon */
+	wait_queue_head_t wait;		/* of the daemon, for requests */
+	wait_queue_head_t bells;	/* for doorbells */
 	u32 gsi;			/* the handle of QP1; 0: there is none */
 	bool gone;			/* unregistered */
 	struct list_head entry;		/* in the list of devices */
@@ -169,7 +171,7 @@ struct rrdma_qp {
 	bool user, signal_all;
 	bool dead;			/* its daemon is gone: everything flushes */
 	bool registers;			/* fast regions may be open through it */
-	struct list_head doorbell;	/* in dev->doorbells, or empty */
+	struct list_head doorbell;	/* in dev->doorbells or dev->postponed, or empty */
 };
 
 struct rrdma_mr {
@@ -225,6 +227,9 @@ void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session);
 /* chardev.c */
 int rrdma_open_chardev(void);
 void rrdma_close_chardev(void);
+void rrdma_postpone_doorbell(struct rrdma_qp *qp);
+void rrdma_take_doorbells(struct rrdma_dev *dev, struct rrdma_doorbells *taken);
+bool rrdma_has_doorbells(struct rrdma_dev *dev);
 void rrdma_session_lost_device(struct rrdma_dev *dev);
 void rrdma_unmap_region(struct rrdma_mr *mr);
 

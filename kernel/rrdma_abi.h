@@ -3,7 +3,9 @@
  * The ABI of /dev/rrdma, between rrdma.ko and the daemon that serves its devices (`rrdmad --kernel`).
  *
  * The daemon opens the file and attaches to one device. Then
- *   read()          returns requests and doorbells (struct rrdma_request), and blocks while there are none;
+ *   read()          returns requests (struct rrdma_request), and blocks while there are none;
+ *   poll()          says whether there are doorbells, which RRDMA_IOC_DOORBELLS takes: a thread that moves packets waits
+ *                   for them as it waits for its sockets;
  *   write()         takes replies (struct rrdma_reply); requests without a tag want none;
  *   mmap()          maps a ring of a queue, or the pinned pages of a memory region;
  *   pread, pwrite   copy from and to kernel memory that a work request or a fast registration grants;
@@ -19,7 +21,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define RRDMA_ABI_VERSION 1
+#define RRDMA_ABI_VERSION 2
 #define RRDMA_NAME_MAX 64
 #define RRDMA_MAD_OCTETS 256
 
@@ -52,7 +54,7 @@
 enum rrdma_op {
 /* In wc_flags, whose values are those of programs: IBV_WC_WITH_INV. IB_WC_WITH_INVALIDATE has another one. */
 #define RRDMA_WC_WITH_INVALIDATE 8
-	RRDMA_OP_DOORBELL = 1,	/* the QP `handle` has new send requests; no reply */
+	RRDMA_OP_DOORBELL = 1,	/* of the QP `handle`, which was postponed; no reply */
 	RRDMA_OP_CREATE_QP,
 	RRDMA_OP_MODIFY_QP,
 	RRDMA_OP_QUERY_QP,
@@ -186,4 +188,18 @@ struct rrdma_event {
 #define RRDMA_IOC_EVENT _IOW('R', 0x42, struct rrdma_event)
 #define RRDMA_IOC_MAD _IOW('R', 0x43, struct rrdma_mad)
 
+/* The QPs that have new send requests. */
+#define RRDMA_DOORBELLS_MAX 63
+struct rrdma_doorbells {
+	__u32 count;
+	__u32 handles[RRDMA_DOORBELLS_MAX];
+};
+
+/* The doorbell of a QP comes by read(): its requests need something that blocks. */
+struct rrdma_postpone {
+	__u32 handle;
+};
+
 #endif
+#define RRDMA_IOC_DOORBELLS _IOR('R', 0x44, struct rrdma_doorbells)
+#define RRDMA_IOC_POSTPONE _IOW('R', 0x45, struct rrdma_postpone)

@@ -44,6 +44,12 @@ class Channel {
 
   // Blocks until there are requests. Empty: the device is gone, or the process is to end.
   [[nodiscard]] std::span<const rrdma_request> read(std::span<rrdma_request> room) const;
+  // Readable while there are doorbells.
+  [[nodiscard]] int fd() const { return file_.get(); }
+  // The QPs that have new send requests; at most RRDMA_DOORBELLS_MAX, so ask again if there are so many.
+  [[nodiscard]] std::span<const std::uint32_t> take_doorbells(rrdma_doorbells& room) const;
+  // The doorbell of this QP comes by read().
+  void postpone(std::uint32_t handle) const;
   void reply(const rrdma_reply& reply) const;
   // The CQ raises its event, if it is armed.
   void notify(std::uint32_t queue) const;

@@ -76,6 +76,7 @@ Server::Server(const Channel& channel, nic::Runtime& runtime, host::Device& devi
     const std::lock_guard all(runtime_.lanes());
     objects::MemoryTable& table = runtime_.lanes().memory();
     regions_ = std::make_unique<Regions>(channel_, table, table.add_kind(memory_));
+    lane_.set_feed(this);
   }
   runtime_.lanes().set_qp_listener(this);
   runtime_.set_daemon_listener(this);
@@ -85,6 +86,10 @@ Server::Server(const Channel& channel, nic::Runtime& runtime, host::Device& devi
 Server::~Server() {
   runtime_.set_daemon_listener(nullptr);
   runtime_.lanes().set_qp_listener(nullptr);
+  {
+    const std::lock_guard lock(lane_.mutex());
+    lane_.set_feed(nullptr);
+  }
   while (!qps_.empty()) (void)destroy_qp(qps_.begin()->first);
 }
 
@@ -168,11 +173,10 @@ void Server::ring(std::uint32_t handle) {
     {
       const std::lock_guard lock(lane_.mutex());
       const Instant now = lane_.now();
-      qp->take_sends(lane_.engine(), *regions_, now);
-      qp->flush_receives(lane_.engine(), now);
-      lane_.transmit_posted(*qp->engine_qp, now);
+      const bool all = take_sends(*qp, now);
+      lane_.transmit(now);
+      if (all) return;
     }
-    if (qp->unknown_route() == nullptr) return;
     learn_route(*qp, *qp->unknown_route());
   }
 }
@@ -188,6 +192,22 @@ Completions* Server::completions(const rrdma_queue_form& form) {
   if (queue->valid()) return queue.get();
   queues_.erase(form.handle);
   return nullptr;
+bool Server::take_sends(QueuePair& qp, Instant now) {
+  qp.take_sends(lane_.engine(), *regions_, now);
+  qp.flush_receives(lane_.engine(), now);
+  return qp.unknown_route() == nullptr;
+}
+
+// At most as many as the kernel tells at once: the links have their turn, and then the descriptor is still
+// readable.
+void Server::take(Instant now) {
+  rrdma_doorbells room;
+  for (const std::uint32_t handle : channel_.take_doorbells(room)) {
+    QueuePair* const qp = find(handle);
+    if (qp != nullptr && !take_sends(*qp, now)) channel_.postpone(handle);
+  }
+}
+
 }
 
 SharedReceives* Server::shared_receives(const rrdma_create_qp& form, std::uint32_t grant_key) {

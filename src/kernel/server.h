@@ -1,7 +1,8 @@
 // Server: executes the kernel's requests with the NIC of this process. One lane serves everything: the
 // kernel's memory regions may be invalidated by a request, which only one lane may do (objects/memory.h).
 //
-// Threads: run() is the only caller from outside. Completions and events come from the lane's thread.
+// Threads: run() is the only caller from outside: it takes requests. The lane's thread takes doorbells, so
+// that the thread that posts is the one that sends and receives. Completions and events come from it, too.
 #pragma once
 
 #include <map>
@@ -13,13 +14,14 @@
 #include "kernel/kernel_memory.h"
 #include "kernel/queue_pair.h"
 #include "kernel/regions.h"
+#include "nic/lane/feed.h"
 #include "nic/lane/lane.h"
 #include "nic/process/daemon_listener.h"
 #include "nic/process/runtime.h"
 
 namespace rrdma::kernel {
 
-class Server final : private nic::QpListener, private nic::DaemonListener {
+class Server final : private nic::QpListener, private nic::DaemonListener, private nic::Feed {
  public:
   // All must outlive this object. The device is open in the runtime.
   Server(const Channel& channel, nic::Runtime& runtime, host::Device& device);
@@ -34,7 +36,10 @@ class Server final : private nic::QpListener, private nic::DaemonListener {
   void change_queue(const rrdma_request& request);
   [[nodiscard]] int change_qp(QueuePair& qp, const rrdma_request& request, rrdma_qp_attributes& described);
   void ring(std::uint32_t handle);
+  // For a doorbell that was postponed: resolves the routes of datagrams.
   [[nodiscard]] int create_qp(std::uint32_t handle, const rrdma_create_qp& form, std::uint32_t& qpn);
+  // Posts what is in the ring of the QP. False: the route of a datagram is unknown.
+  [[nodiscard]] bool take_sends(QueuePair& qp, Instant now);
   [[nodiscard]] int modify_qp(QueuePair& qp, const rrdma_qp_attributes& attributes);
   void describe_qp(const QueuePair& qp, rrdma_qp_attributes& to);
   [[nodiscard]] int destroy_qp(std::uint32_t handle);
@@ -55,6 +60,8 @@ class Server final : private nic::QpListener, private nic::DaemonListener {
   void on_daemon_message(control::Received& message) override;
   void on_daemon_changed() override;
 
+  [[nodiscard]] int fd() const override { return channel_.fd(); }
+  void take(Instant now) override;
   const Channel& channel_;
   nic::Runtime& runtime_;
   host::Device& device_;

@@ -112,6 +112,11 @@ Result<void, Problem> Lane::start(std::span<const int> control, std::function<vo
       "have (ulimit -u, TasksMax=), or no memory for a stack.");
 }
 
+void Lane::set_feed(Feed* feed) {
+  progress_.set_feed(feed);
+  if (feed != nullptr) sleeper_.add_feed(feed->fd());
+}
+
 Result<objects::Path, Problem> Lane::resolve(const host::Device& device, const PathRequest& request) {
   auto path = paths_.resolve(device, request);
   // The thread may have gone to sleep before this channel existed: no doorbell would wake it.

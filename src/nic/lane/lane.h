@@ -24,6 +24,7 @@
 #include "host/clock.h"
 #include "host/device.h"
 #include "nic/lane/failure_log.h"
+#include "nic/lane/feed.h"
 #include "nic/lane/progress.h"
 #include "nic/lane/publisher.h"
 #include "nic/links/direct_publication.h"
@@ -57,6 +58,10 @@ class Lane final : private transport::EventSink, private Duty {
                                                                    objects::MemoryTable& memory,
                                                                    bool counts_memory);
   ~Lane() override;
+
+  // The thread takes posts from there, too; null: no longer. The descriptor stays watched while it is open.
+  // REQUIRES: the lock.
+  void set_feed(Feed* feed);
 
   // Starts the thread. It also calls `handle_control` once at the start, and whenever one of these
   // descriptors is readable, without the lock: the thread of one lane serves the whole process. EAGAIN if no

@@ -89,6 +89,8 @@ void Progress::end() {
 
 Duty::Served Progress::serve(std::span<const int> arrivals) {
   parts_.links.note_arrivals(arrivals);
+  if (feed_ != nullptr && std::find(arrivals.begin(), arrivals.end(), feed_->fd()) != arrivals.end())
+    feed_->take(parts_.clock.now());
   std::size_t received = 0, last = 0;
   for (int i = 0; i < kThreadRounds; ++i) {
     last = round(parts_.clock.now(), WakeUp::Caller::kThread);

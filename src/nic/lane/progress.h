@@ -14,6 +14,7 @@
 #include "control/client/daemon_client.h"
 #include "host/clock.h"
 #include "link/link.h"
+#include "nic/lane/feed.h"
 #include "nic/lane/publisher.h"
 #include "nic/links/direct_publication.h"
 #include "nic/links/lane_links.h"
@@ -54,6 +55,9 @@ class Progress final : private link::Receiver {
   // The program ends: sends delayed answers, and delays none from now on.
   void end();
 
+  // Null: there is none.
+  void set_feed(Feed* feed) { feed_ = feed; }
+
   // For the lane's thread: works until nothing is left to do.
   Duty::Served serve(std::span<const int> arrivals);
   // One round, as for the program. True if something had arrived.
@@ -78,6 +82,7 @@ class Progress final : private link::Receiver {
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
 
   const ProgressParts parts_;
+  Feed* feed_ = nullptr;
   GatheredPosts posts_;
   bool ended_ = false;
   Instant now_;           // of the current round

@@ -51,6 +51,10 @@ void EpollSleeper::add_control(int fd) {
   valid_ &= watch(everything_.get(), fd, kControl, EPOLLIN) && watch(no_links_.get(), fd, kControl, EPOLLIN);
 }
 
+void EpollSleeper::add_feed(int fd) {
+  valid_ &= watch(everything_.get(), fd, kLink, EPOLLIN) && watch(no_links_.get(), fd, kLink, EPOLLIN);
+}
+
 void EpollSleeper::set_sockets(std::span<const int> sockets) {
   const std::lock_guard lock(sockets_mutex_);
   if (watched_) remove_sockets();

@@ -31,6 +31,9 @@ class EpollSleeper final : public Sleeper {
 
   void add_link(int fd);
   void add_control(int fd);
+  // Its arrivals are reported with those of the links. It is watched beside a program that polls the links,
+  // too.
+  void add_feed(int fd);
   // The sockets of links, instead of those set before. Call it with none before any of them is closed.
   void set_sockets(std::span<const int> sockets);
 

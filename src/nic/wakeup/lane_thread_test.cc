@@ -78,6 +78,25 @@ TEST_F(LaneThreadTest, WakesForDescriptorsAndForTheDeadline) {
   EXPECT_TRUE(comes_true([this] { return duty_.works > 100; }));
 }
 
+// Its content is taken in parts, so that it must be reported again.
+TEST_F(LaneThreadTest, AFeedIsReportedUntilItIsEmptyAlsoBesideAProgramThatPolls) {
+  const OwnedFd feed(eventfd(0, EFD_NONBLOCK));
+  sleeper_.add_feed(feed.get());
+  const std::uint64_t one = 1;
+  ASSERT_EQ(raw::write(feed.get(), &one, sizeof one), 8);
+  for (const auto watch : {Sleeper::Watch::kEverything, Sleeper::Watch::kAllButLinks}) {
+    for (int i = 0; i < 2; ++i) {
+      const Sleeper::Woken woken = sleeper_.sleep(watch, kNever);
+      ASSERT_EQ(woken.links.size(), 1u);
+      EXPECT_EQ(woken.links[0], feed.get());
+      EXPECT_FALSE(woken.by_control);
+    }
+  }
+  std::uint64_t taken;
+  ASSERT_EQ(raw::read(feed.get(), &taken, sizeof taken), 8);
+  EXPECT_FALSE(sleeper_.sleep(Sleeper::Watch::kEverything, host::now()).by_event);
+}
+
 // True if an epoll set of this process holds it.
 bool is_watched(int fd) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fdinfo")) {

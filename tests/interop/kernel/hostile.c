@@ -6,7 +6,6 @@
 //   hostile DEVICE SECONDS SEED
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <rrdma_abi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,13 +90,17 @@ static void call(void) {
   struct rrdma_notify notify = {.handle = pick(handles + 4)};
   struct rrdma_event event = {.handle = pick(handles + 4), .event = pick(24)};
   struct rrdma_mad mad;
-  switch (pick(4)) {
+  struct rrdma_doorbells doorbells;
+  struct rrdma_postpone postpone = {.handle = pick(handles + 4)};
+  switch (pick(6)) {
     case 0: (void)ioctl(file, RRDMA_IOC_NOTIFY, &notify); break;
     case 1: (void)ioctl(file, RRDMA_IOC_EVENT, &event); break;
     case 2:
       fill(&mad, sizeof mad);
       (void)ioctl(file, RRDMA_IOC_MAD, &mad);
       break;
+    case 3: (void)ioctl(file, RRDMA_IOC_DOORBELLS, &doorbells); break;
+    case 4: (void)ioctl(file, RRDMA_IOC_POSTPONE, &postpone); break;
     default: (void)ioctl(file, any_word(), &mad); break;
   }
 }
@@ -110,7 +113,7 @@ int main(int argc, char** argv) {
   while (time(NULL) < end) {
     struct rrdma_attach attach = {.version = RRDMA_ABI_VERSION};
     strncpy(attach.device, argv[1], sizeof attach.device - 1);
-    file = open("/dev/rrdma", O_RDWR);
+    file = open("/dev/rrdma", O_RDWR | O_NONBLOCK);
     if (file < 0 || ioctl(file, RRDMA_IOC_ATTACH, &attach) != 0) {
       perror("attach");
       return 1;
@@ -118,8 +121,7 @@ int main(int argc, char** argv) {
     // Each life is short, so that attaching and dying are tried as often as the rest.
     for (unsigned life = 20000 + pick(20000); life > 0 && time(NULL) < end; --life, ++turns) {
       struct rrdma_request request;
-      struct pollfd ready = {.fd = file, .events = POLLIN};
-      if (poll(&ready, 1, 0) > 0 && read(file, &request, sizeof request) == (ssize_t)sizeof request) {
+      if (read(file, &request, sizeof request) == (ssize_t)sizeof request) {
         ++requests;
         answer(&request);
       }
