@@ -55,7 +55,8 @@ static int rrdma_query_device(struct ib_device *ib, struct ib_device_attr *attr,
 	attr->max_qp = RRDMA_QP_MAX;
 	attr->max_qp_wr = RRDMA_WR_MAX;
 	attr->device_cap_flags = IB_DEVICE_CHANGE_PHY_PORT | IB_DEVICE_RC_RNR_NAK_GEN | IB_DEVICE_SYS_IMAGE_GUID |
-				 IB_DEVICE_PORT_ACTIVE_EVENT | IB_DEVICE_MEM_MGT_EXTENSIONS;
+				 IB_DEVICE_PORT_ACTIVE_EVENT | IB_DEVICE_MEM_MGT_EXTENSIONS | IB_DEVICE_MEM_WINDOW |
+				 IB_DEVICE_MEM_WINDOW_TYPE_2B;
 	attr->kernel_cap_flags = IBK_ALLOW_USER_UNREG | IBK_LOCAL_DMA_LKEY;
 	attr->max_send_sge = RRDMA_SGE_MAX;
 	attr->max_recv_sge = RRDMA_SGE_MAX;
@@ -63,6 +64,7 @@ static int rrdma_query_device(struct ib_device *ib, struct ib_device_attr *attr,
 	attr->max_cq = RRDMA_QP_MAX;
 	attr->max_cqe = RRDMA_CQE_MAX;
 	attr->max_mr = RRDMA_HANDLE_MAX / 2;
+	attr->max_mw = RRDMA_HANDLE_MAX / 2;
 	attr->max_pd = RRDMA_QP_MAX;
 	attr->max_qp_rd_atom = RRDMA_READS_MAX;
 	attr->max_res_rd_atom = RRDMA_READS_MAX * 1024;
@@ -189,6 +191,7 @@ static const struct ib_device_ops rrdma_ops = {
 
 	.add_gid = rrdma_add_gid,
 	.alloc_mr = rrdma_alloc_mr,
+	.alloc_mw = rrdma_alloc_mw,
 	.alloc_pd = rrdma_alloc_pd,
 	.alloc_ucontext = rrdma_alloc_ucontext,
 	.attach_mcast = rrdma_attach_group,
@@ -198,6 +201,7 @@ static const struct ib_device_ops rrdma_ops = {
 	.create_srq = rrdma_create_srq,
 	.create_user_ah = rrdma_create_ah,
 	.dealloc_driver = rrdma_dealloc_driver,
+	.dealloc_mw = rrdma_dealloc_mw,
 	.dealloc_pd = rrdma_dealloc_pd,
 	.dealloc_ucontext = rrdma_dealloc_ucontext,
 	.del_gid = rrdma_del_gid,
@@ -229,9 +233,12 @@ static const struct ib_device_ops rrdma_ops = {
 	.query_srq = rrdma_query_srq,
 	.reg_user_mr = rrdma_reg_user_mr,
 	.req_notify_cq = rrdma_req_notify_cq,
+	.rereg_user_mr = rrdma_rereg_user_mr,
+	.resize_cq = rrdma_resize_cq,
 
 	INIT_RDMA_OBJ_SIZE(ib_ah, rrdma_ah, ib),
 	INIT_RDMA_OBJ_SIZE(ib_cq, rrdma_cq, ib),
+	INIT_RDMA_OBJ_SIZE(ib_mw, rrdma_mw, ib),
 	INIT_RDMA_OBJ_SIZE(ib_pd, rrdma_pd, ib),
 	INIT_RDMA_OBJ_SIZE(ib_qp, rrdma_qp, ib),
 	INIT_RDMA_OBJ_SIZE(ib_srq, rrdma_srq, ib),
@@ -269,18 +276,18 @@ int rrdma_add_device(const char *name, struct net_device *ndev)
 	INIT_LIST_HEAD(&dev->calls);
 	INIT_LIST_HEAD(&dev->asked);
 	INIT_LIST_HEAD(&dev->doorbells);
+	INIT_LIST_HEAD(&dev->postponed);
 	INIT_LIST_HEAD(&dev->entry);
 	mutex_init(&dev->mapping_mutex);
 	init_waitqueue_head(&dev->wait);
+	init_waitqueue_head(&dev->bells);
 	xa_init_flags(&dev->objects, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->fast, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->grants, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ);
 	dev->ndev = ndev;
-	INIT_LIST_HEAD(&dev->postponed);
 	dev_hold(ndev);
 
 	dev->ib.node_type = RDMA_NODE_IB_CA;
-	init_waitqueue_head(&dev->bells);
 	dev->ib.phys_port_cnt = 1;
 	dev->ib.num_comp_vectors = num_possible_cpus();
 	dev->ib.local_dma_lkey = RRDMA_GRANT_KEY;

@@ -79,6 +79,7 @@ struct ib_mr *rrdma_reg_user_mr(struct ib_pd *ib, u64 start, u64 length, u64 vir
 	err = rrdma_list_pages(mr);
 	if (err)
 		goto release;
+	mr->rights = access;
 	request.region.access = access;
 	request.region.address = virt;
 	request.region.length = length;
@@ -94,6 +95,62 @@ release:
 free:
 	kfree(mr);
 	return ERR_PTR(err);
+}
+
+/*
+ * A new region with new keys takes the place of the old one, which the core ends: the pages of a region that becomes
+ * writable must be pinned again, whatever else stays.
+ */
+struct ib_mr *rrdma_rereg_user_mr(struct ib_mr *ib, int flags, u64 start, u64 length, u64 virt, int access,
+				  struct ib_pd *pd, struct ib_udata *udata)
+{
+	struct rrdma_mr *mr = to_mr(ib);
+
+	if (!mr->umem)
+		return ERR_PTR(-EOPNOTSUPP);
+	if (!(flags & IB_MR_REREG_TRANS)) {
+		start = mr->umem->address;
+		length = mr->ib.length;
+		virt = mr->ib.iova;
+	}
+	return rrdma_reg_user_mr(flags & IB_MR_REREG_PD ? pd : ib->pd, start, length, virt,
+				 flags & IB_MR_REREG_ACCESS ? access : mr->rights, udata);
+}
+
+/* Programs bind windows by their rings: the kernel only names them. */
+int rrdma_alloc_mw(struct ib_mw *ib, struct ib_udata *udata)
+{
+	struct rrdma_mw *mw = to_mw(ib);
+	struct rrdma_dev *dev = to_dev(ib->device);
+	struct rrdma_request request = { .op = RRDMA_OP_ALLOC_WINDOW };
+	struct rrdma_reply reply;
+	int err = rrdma_name(dev, &mw->object, RRDMA_MW);
+
+	if (err)
+		return err;
+	request.handle = mw->object.handle;
+	request.window.pd = to_pd(ib->pd)->object.handle;
+	request.window.type = ib->type;
+	WRITE_ONCE(to_pd(ib->pd)->object.told, true);
+	err = rrdma_ask(dev, &request, &reply, RRDMA_OP_FREE_WINDOW);
+	if (err) {
+		rrdma_unname(&mw->object);
+		return err;
+	}
+	WRITE_ONCE(mw->object.told, true);
+	ib->rkey = reply.number;
+	return 0;
+}
+
+int rrdma_dealloc_mw(struct ib_mw *ib)
+{
+	struct rrdma_mw *mw = to_mw(ib);
+	struct rrdma_request request = { .op = RRDMA_OP_FREE_WINDOW, .handle = mw->object.handle };
+
+	if (READ_ONCE(mw->object.told))
+		rrdma_ask_end(mw->object.dev, &request);
+	rrdma_unname(&mw->object);
+	return 0;
 }
 
 /*

@@ -336,6 +336,10 @@ int rrdma_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct 
 
 	if (ib->qp_type == IB_QPT_GSI)
 		return rrdma_gsi_post_send(qp, wr, bad);
+	if (READ_ONCE(qp->attr.qp_state) < IB_QPS_RTS) {
+		*bad = wr;
+		return -EINVAL;
+	}
 	if (!qp->user) {
 		spin_lock_irqsave(&qp->sends.lock, flags);
 		for (; wr; wr = wr->next) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * PD, AH, CQ, SRQ and QP: creation, state and destruction. PDs, CQs and SRQs need no daemon: it learns of them when a QP
+ * PD, AH, SRQ and QP: creation, state and destruction. PDs, CQs and SRQs need no daemon: it learns of them when a QP
  * or a region first names them. Only connected and datagram QPs live in the daemon; QP1 is gsi.c's.
  */
+#include <linux/log2.h>
 #include <linux/slab.h>
 #include <rdma/ib_addr.h>
 #include <rdma/ib_cache.h>
@@ -85,108 +86,6 @@ int rrdma_query_ah(struct ib_ah *ib, struct rdma_ah_attr *attr)
 int rrdma_destroy_ah(struct ib_ah *ib, u32 flags)
 {
 	return 0;
-}
-
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
-int rrdma_create_cq(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct uverbs_attr_bundle *attrs)
-{
-	struct ib_udata *udata = attrs ? &attrs->driver_udata : NULL;
-#else
-int rrdma_create_cq(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct ib_udata *udata)
-{
-#endif
-	struct rrdma_cq *cq = to_cq(ib);
-	struct rrdma_dev *dev = to_dev(ib->device);
-	struct rxe_create_cq_resp response = {};
-	int err;
-
-	if (attr->flags)
-		return -EOPNOTSUPP;
-	if (!attr->cqe || attr->cqe > RRDMA_CQE_MAX)
-		return -EINVAL;
-	if (udata && udata->outlen < sizeof(response))
-		return -EINVAL;
-	spin_lock_init(&cq->lock);
-	INIT_LIST_HEAD(&cq->own);
-	cq->user = udata;
-	cq->ring = rrdma_make_ring(dev, attr->cqe, sizeof(struct ib_uverbs_wc));
-	if (IS_ERR(cq->ring))
-		return PTR_ERR(cq->ring);
-	err = rrdma_name(dev, &cq->object, RRDMA_CQ);
-	if (err)
-		goto drop;
-	if (udata) {
-		struct rrdma_ucontext *ucontext = rdma_udata_to_drv_context(udata, struct rrdma_ucontext, ib);
-
-		err = rrdma_show_ring(cq->ring, &ucontext->ib, &response.mi);
-		if (!err)
-			err = ib_copy_to_udata(udata, &response, sizeof(response));
-		if (err)
-			goto unname;
-	}
-	ib->cqe = attr->cqe;
-	return 0;
-
-unname:
-	rrdma_unname(&cq->object);
-drop:
-	rrdma_drop_ring(cq->ring);
-	return err;
-}
-
-int rrdma_destroy_cq(struct ib_cq *ib, struct ib_udata *udata)
-{
-	struct rrdma_cq *cq = to_cq(ib);
-
-	rrdma_tell_destroyed(&cq->object, RRDMA_OP_DESTROY_CQ);
-	rrdma_unname(&cq->object);
-	rrdma_forget_completions(cq, NULL);
-	rrdma_drop_ring(cq->ring);
-	return 0;
-}
-
-static u32 *rrdma_armed_word(struct rrdma_cq *cq)
-{
-	return (u32 *)cq->ring->buf + RRDMA_ARMED_WORD;
-}
-
-static bool rrdma_cq_is_empty(struct rrdma_cq *cq)
-{
-	u32 mask = cq->ring->slots - 1;
-
-	return list_empty(&cq->own) && !((READ_ONCE(cq->ring->buf->producer_index) ^
-					  READ_ONCE(cq->ring->buf->consumer_index)) & mask);
-}
-
-int rrdma_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags)
-{
-	struct rrdma_cq *cq = to_cq(ib);
-	int wanted = (flags & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED ? RRDMA_ARMED_SOLICITED : RRDMA_ARMED_ANY;
-	unsigned long irq;
-	int missed;
-
-	spin_lock_irqsave(&cq->lock, irq);
-	cq->armed = max(cq->armed, wanted);
-	WRITE_ONCE(*rrdma_armed_word(cq), cq->armed);
-	smp_mb();	/* pairs with the daemon's, between its CQE and its look at the word */
-	missed = (flags & IB_CQ_REPORT_MISSED_EVENTS) && !rrdma_cq_is_empty(cq);
-	spin_unlock_irqrestore(&cq->lock, irq);
-	return missed;
-}
-
-/* One event for each time that the CQ was armed. */
-void rrdma_complete_cq(struct rrdma_cq *cq)
-{
-	unsigned long flags;
-	bool armed;
-
-	spin_lock_irqsave(&cq->lock, flags);
-	armed = cq->armed;
-	cq->armed = 0;
-	WRITE_ONCE(*rrdma_armed_word(cq), 0);
-	spin_unlock_irqrestore(&cq->lock, flags);
-	if (armed && cq->ib.comp_handler)
-		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
 }
 
 int rrdma_create_srq(struct ib_srq *ib, struct ib_srq_init_attr *init, struct ib_udata *udata)
@@ -296,7 +195,10 @@ static int rrdma_check_qp(const struct ib_qp_init_attr *init)
 	return 0;
 }
 
-/* A request has room for its list; programs may use that room for inline data. */
+/*
+ * A request has room for its list; programs may use that room for inline data. A program's queue has as many entries as
+ * its ring holds: the provider goes by that.
+ */
 static void rrdma_settle_sizes(struct ib_qp_init_attr *init, bool user)
 {
 	struct ib_qp_cap *cap = &init->cap;
@@ -309,6 +211,11 @@ static void rrdma_settle_sizes(struct ib_qp_init_attr *init, bool user)
 	} else {
 		cap->max_recv_wr = max(cap->max_recv_wr, 1U);
 		cap->max_recv_sge = max(cap->max_recv_sge, 1U);
+	}
+	if (user) {
+		cap->max_send_wr = roundup_pow_of_two(cap->max_send_wr + 1) - 1;
+		if (!init->srq)
+			cap->max_recv_wr = roundup_pow_of_two(cap->max_recv_wr + 1) - 1;
 	}
 }
 
@@ -359,17 +266,6 @@ static void rrdma_drop_queues(struct rrdma_qp *qp)
 	rrdma_end_queue(dev, &qp->receives);
 	rrdma_drop_ring(qp->sends.ring);
 	rrdma_drop_ring(qp->receives.ring);
-}
-
-static struct rrdma_queue_form rrdma_cq_form(struct rrdma_cq *cq)
-{
-	struct rrdma_queue_form form = { .handle = cq->object.handle, .ring = rrdma_ring_form(cq->ring) };
-	unsigned long flags;
-
-	spin_lock_irqsave(&cq->lock, flags);
-	cq->object.told = true;		/* the kernel writes no CQE of a program any more */
-	spin_unlock_irqrestore(&cq->lock, flags);
-	return form;
 }
 
 static int rrdma_ask_for_qp(struct rrdma_qp *qp)

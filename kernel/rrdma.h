@@ -8,7 +8,8 @@
  *   calls.c     requests to the daemon and their replies, doorbells
  *   chardev.c   /dev/rrdma
  *   rings.c     rings in memory that program, kernel and daemon share
- *   queues.c    CQ, SRQ, QP: creation, state, destruction
+ *   queues.c    PD, AH, SRQ, QP: creation, state, destruction
+ *   cqs.c       CQ: creation, arming, resizing, destruction
  *   posts.c     work requests and completions of kernel users
  *   memory.c    memory regions; the daemon's view of them
  *   gsi.c       QP1
@@ -48,7 +49,7 @@
 #define RRDMA_FAST_PAGES_MAX 1024
 #define RRDMA_MADS_MAX 1024
 
-enum rrdma_kind { RRDMA_QP, RRDMA_CQ, RRDMA_SRQ, RRDMA_PD, RRDMA_MR, RRDMA_RING };
+enum rrdma_kind { RRDMA_QP, RRDMA_CQ, RRDMA_SRQ, RRDMA_PD, RRDMA_MR, RRDMA_MW, RRDMA_RING };
 
 struct rrdma_session;
 
@@ -67,8 +68,8 @@ struct rrdma_dev {
 	struct list_head calls;		/* not yet read */
 	struct list_head asked;		/* read, not answered */
 	struct list_head doorbells;	/* QPs */
-	u64 last_tag;
 	struct list_head postponed;	/* QPs */
+	u64 last_tag;
 	unsigned int mads;		/* in calls */
 	wait_queue_head_t wait;		/* of the daemon, for requests */
 	wait_queue_head_t bells;	/* for doorbells */
@@ -145,7 +146,8 @@ struct rrdma_ah {
 struct rrdma_cq {
 	struct ib_cq ib;
 	struct rrdma_object object;
-	struct rrdma_ring *ring;
+	struct rrdma_ring *ring;	/* a resize replaces it, under the lock */
+	struct mutex resizing;
 	spinlock_t lock;
 	bool user;
 	int armed;			/* RRDMA_ARMED_* */
@@ -180,6 +182,7 @@ struct rrdma_mr {
 	struct ib_umem *umem;		/* NULL: not user memory */
 	u64 *pages;			/* pfns of user memory, addresses of a fast registration */
 	u32 page_count, pages_max;
+	int rights;			/* of user memory, as registered */
 	unsigned long place;		/* in dev->fast */
 	/* Fast registration. The daemon may copy what the last REG_MR named, while it is open. */
 	spinlock_t lock;
@@ -189,6 +192,11 @@ struct rrdma_mr {
 	struct rrdma_qp *qp;		/* which registered it; only to compare */
 };
 
+struct rrdma_mw {
+	struct ib_mw ib;
+	struct rrdma_object object;
+};
+
 static inline struct rrdma_dev *to_dev(struct ib_device *ib) { return container_of(ib, struct rrdma_dev, ib); }
 static inline struct rrdma_pd *to_pd(struct ib_pd *ib) { return container_of(ib, struct rrdma_pd, ib); }
 static inline struct rrdma_ah *to_ah(struct ib_ah *ib) { return container_of(ib, struct rrdma_ah, ib); }
@@ -196,6 +204,7 @@ static inline struct rrdma_cq *to_cq(struct ib_cq *ib) { return container_of(ib,
 static inline struct rrdma_srq *to_srq(struct ib_srq *ib) { return container_of(ib, struct rrdma_srq, ib); }
 static inline struct rrdma_qp *to_qp(struct ib_qp *ib) { return container_of(ib, struct rrdma_qp, ib); }
 static inline struct rrdma_mr *to_mr(struct ib_mr *ib) { return container_of(ib, struct rrdma_mr, ib); }
+static inline struct rrdma_mw *to_mw(struct ib_mw *ib) { return container_of(ib, struct rrdma_mw, ib); }
 
 /* device.c */
 int rrdma_add_device(const char *name, struct net_device *ndev);
@@ -218,6 +227,9 @@ int rrdma_tell_latest(struct rrdma_dev *dev, const struct rrdma_request *request
 void rrdma_tell_destroyed(struct rrdma_object *object, u32 op);
 void rrdma_ring_doorbell(struct rrdma_qp *qp);
 void rrdma_forget_doorbell(struct rrdma_qp *qp);
+void rrdma_postpone_doorbell(struct rrdma_qp *qp);
+void rrdma_take_doorbells(struct rrdma_dev *dev, struct rrdma_doorbells *taken);
+bool rrdma_has_doorbells(struct rrdma_dev *dev);
 bool rrdma_has_work(struct rrdma_dev *dev);
 bool rrdma_next_request(struct rrdma_dev *dev, struct rrdma_request *request);
 void rrdma_take_reply(struct rrdma_dev *dev, const struct rrdma_reply *reply);
@@ -227,9 +239,6 @@ void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session);
 /* chardev.c */
 int rrdma_open_chardev(void);
 void rrdma_close_chardev(void);
-void rrdma_postpone_doorbell(struct rrdma_qp *qp);
-void rrdma_take_doorbells(struct rrdma_dev *dev, struct rrdma_doorbells *taken);
-bool rrdma_has_doorbells(struct rrdma_dev *dev);
 void rrdma_session_lost_device(struct rrdma_dev *dev);
 void rrdma_unmap_region(struct rrdma_mr *mr);
 
@@ -251,13 +260,6 @@ int rrdma_dealloc_pd(struct ib_pd *ib, struct ib_udata *udata);
 int rrdma_create_ah(struct ib_ah *ib, struct rdma_ah_init_attr *attr, struct ib_udata *udata);
 int rrdma_query_ah(struct ib_ah *ib, struct rdma_ah_attr *attr);
 int rrdma_destroy_ah(struct ib_ah *ib, u32 flags);
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
-int rrdma_create_cq(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct uverbs_attr_bundle *attrs);
-#else
-int rrdma_create_cq(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct ib_udata *udata);
-#endif
-int rrdma_destroy_cq(struct ib_cq *ib, struct ib_udata *udata);
-int rrdma_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags);
 int rrdma_create_srq(struct ib_srq *ib, struct ib_srq_init_attr *init, struct ib_udata *udata);
 int rrdma_modify_srq(struct ib_srq *ib, struct ib_srq_attr *attr, enum ib_srq_attr_mask mask, struct ib_udata *udata);
 int rrdma_query_srq(struct ib_srq *ib, struct ib_srq_attr *attr);
@@ -269,8 +271,19 @@ int rrdma_destroy_qp(struct ib_qp *ib, struct ib_udata *udata);
 int rrdma_attach_group(struct ib_qp *ib, union ib_gid *gid, u16 lid);
 int rrdma_detach_group(struct ib_qp *ib, union ib_gid *gid, u16 lid);
 void rrdma_fill_address(struct rrdma_address *to, const struct rdma_ah_attr *from);
-void rrdma_complete_cq(struct rrdma_cq *cq);
 void rrdma_raise_event(struct rrdma_dev *dev, u32 handle, u32 event);
+
+/* cqs.c */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
+int rrdma_create_cq(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct uverbs_attr_bundle *attrs);
+#else
+int rrdma_create_cq(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct ib_udata *udata);
+#endif
+int rrdma_destroy_cq(struct ib_cq *ib, struct ib_udata *udata);
+int rrdma_resize_cq(struct ib_cq *ib, int entries, struct ib_udata *udata);
+int rrdma_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags);
+void rrdma_complete_cq(struct rrdma_cq *cq);
+struct rrdma_queue_form rrdma_cq_form(struct rrdma_cq *cq);	/* for a QP that uses it */
 
 /* posts.c */
 int rrdma_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_send_wr **bad);
@@ -292,6 +305,10 @@ ssize_t rrdma_copy_granted(struct rrdma_dev *dev, u64 place, void *buffer, size_
 /* memory.c */
 struct ib_mr *rrdma_get_dma_mr(struct ib_pd *ib, int access);
 struct ib_mr *rrdma_reg_user_mr(struct ib_pd *ib, u64 start, u64 length, u64 virt, int access, struct ib_udata *udata);
+struct ib_mr *rrdma_rereg_user_mr(struct ib_mr *ib, int flags, u64 start, u64 length, u64 virt, int access,
+				  struct ib_pd *pd, struct ib_udata *udata);
+int rrdma_alloc_mw(struct ib_mw *ib, struct ib_udata *udata);
+int rrdma_dealloc_mw(struct ib_mw *ib);
 struct ib_mr *rrdma_alloc_mr(struct ib_pd *ib, enum ib_mr_type type, u32 sges);
 int rrdma_map_mr_sg(struct ib_mr *ib, struct scatterlist *sg, int count, unsigned int *offset);
 int rrdma_dereg_mr(struct ib_mr *ib, struct ib_udata *udata);

@@ -50,10 +50,10 @@
  * the daemon never sees the real one.
  */
 #define RRDMA_CQE_QP_AT 48	/* __u32: the handle of the QP */
-
-enum rrdma_op {
 /* In wc_flags, whose values are those of programs: IBV_WC_WITH_INV. IB_WC_WITH_INVALIDATE has another one. */
 #define RRDMA_WC_WITH_INVALIDATE 8
+
+enum rrdma_op {
 	RRDMA_OP_DOORBELL = 1,	/* of the QP `handle`, which was postponed; no reply */
 	RRDMA_OP_CREATE_QP,
 	RRDMA_OP_MODIFY_QP,
@@ -69,6 +69,9 @@ enum rrdma_op {
 	RRDMA_OP_SEND_MAD,
 	RRDMA_OP_ATTACH_GROUP,	/* has a reply */
 	RRDMA_OP_DETACH_GROUP,
+	RRDMA_OP_ALLOC_WINDOW,	/* as all below, it has a reply */
+	RRDMA_OP_FREE_WINDOW,
+	RRDMA_OP_RESIZE_CQ,	/* what is in the old ring goes to the new one */
 };
 
 struct rrdma_ring_form {
@@ -141,6 +144,16 @@ struct rrdma_mad {
 	__u8 octets[RRDMA_MAD_OCTETS];
 };
 
+struct rrdma_window {
+	__u32 pd;
+	__u32 type;		/* enum ib_mw_type */
+};
+
+struct rrdma_resize {
+	struct rrdma_ring_form ring;
+	__u32 entries;		/* -EINVAL if the CQ holds more */
+};
+
 struct rrdma_group {
 	__u8 gid[16];
 };
@@ -155,6 +168,8 @@ struct rrdma_request {
 		struct rrdma_register region;
 		struct rrdma_mad mad;
 		struct rrdma_group group;
+		struct rrdma_window window;
+		struct rrdma_resize resize;
 		__u32 limit;	/* ARM_SRQ */
 		__u8 room[368];
 	};
@@ -178,16 +193,6 @@ struct rrdma_notify {
 	__u32 handle;		/* of a CQ */
 };
 
-struct rrdma_event {
-	__u32 handle;		/* of a QP, CQ or SRQ */
-	__u32 event;		/* enum ib_event_type */
-};
-
-#define RRDMA_IOC_ATTACH _IOWR('R', 0x40, struct rrdma_attach)
-#define RRDMA_IOC_NOTIFY _IOW('R', 0x41, struct rrdma_notify)
-#define RRDMA_IOC_EVENT _IOW('R', 0x42, struct rrdma_event)
-#define RRDMA_IOC_MAD _IOW('R', 0x43, struct rrdma_mad)
-
 /* The QPs that have new send requests. */
 #define RRDMA_DOORBELLS_MAX 63
 struct rrdma_doorbells {
@@ -200,6 +205,16 @@ struct rrdma_postpone {
 	__u32 handle;
 };
 
-#endif
+struct rrdma_event {
+	__u32 handle;		/* of a QP, CQ or SRQ */
+	__u32 event;		/* enum ib_event_type */
+};
+
+#define RRDMA_IOC_ATTACH _IOWR('R', 0x40, struct rrdma_attach)
+#define RRDMA_IOC_NOTIFY _IOW('R', 0x41, struct rrdma_notify)
+#define RRDMA_IOC_EVENT _IOW('R', 0x42, struct rrdma_event)
+#define RRDMA_IOC_MAD _IOW('R', 0x43, struct rrdma_mad)
 #define RRDMA_IOC_DOORBELLS _IOR('R', 0x44, struct rrdma_doorbells)
 #define RRDMA_IOC_POSTPONE _IOW('R', 0x45, struct rrdma_postpone)
+
+#endif

@@ -45,6 +45,21 @@ void Completions::drain() {
   if (armed == RRDMA_ARMED_ANY || (armed == RRDMA_ARMED_SOLICITED && solicited)) channel_.notify(handle_);
 }
 
+int Completions::resize(const rrdma_resize& form) {
+  SharedRing next(channel_, form.ring);
+  if (!next) return -ENOMEM;
+  const std::uint32_t count = ring_.masked(producer_ - ring_.consumer());
+  if (count > form.entries) return -EINVAL;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    RxeCompletion completion;
+    ring_.load(producer_ - count + i, {reinterpret_cast<std::uint8_t*>(&completion), sizeof completion});
+    next.store(i, completion);
+  }
+  next.set_producer(producer_ = count);
+  ring_ = std::move(next);
+  return 0;
+}
+
 bool Completions::put(const objects::Completion& completion) {
   QueuePair* const qp = qp_of_(completion.qpn);
   const bool receive = (static_cast<unsigned>(completion.opcode) & 128u) != 0;

@@ -30,6 +30,9 @@ class Completions final : private objects::CompletionListener {
   // After the completions of several packets: raises the event that is due.
   void drain();
 
+  // Goes on in another ring, with what is in this one. Returns an errno, negative.
+  [[nodiscard]] int resize(const rrdma_resize& form);
+
   std::uint32_t users = 0;  // QPs
 
  private:

@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::uint32_t kWritingRights =
     objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteAtomic | objects::kWindowBind;
-constexpr std::uint32_t kKnownRights =
-    objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead | objects::kRemoteAtomic;
+constexpr std::uint32_t kKnownRights = objects::kLocalWrite | objects::kRemoteWrite | objects::kRemoteRead |
+                                       objects::kRemoteAtomic | objects::kWindowBind;
 
 void* as_pointer(std::uint64_t place) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(place)); }
 
@@ -93,8 +93,28 @@ bool Regions::fill_renewal(const RxeSend& from, objects::SendEntry& to) const {
 int Regions::remove(std::uint32_t handle) {
   const auto found = regions_.find(handle);
   if (found == regions_.end()) return -ENOENT;
+  // The kernel takes the pages back in any case.
+  table_.revoke(found->second.region->key);
   if (!table_.deregister(*found->second.region)) return -EBUSY;
   regions_.erase(found);
+  return 0;
+}
+
+int Regions::add_window(std::uint32_t handle, const rrdma_window& form, std::uint32_t& key) {
+  if (windows_.contains(handle)) return -EEXIST;
+  const auto window = table_.allocate_window(
+      domain(form.pd), form.type == 1 ? objects::WindowType::kType1 : objects::WindowType::kType2);
+  if (!window) return -ENOMEM;
+  windows_[handle] = *window;
+  key = (*window)->key;
+  return 0;
+}
+
+int Regions::remove_window(std::uint32_t handle) {
+  const auto found = windows_.find(handle);
+  if (found == windows_.end()) return -ENOENT;
+  table_.free_window(*found->second);
+  windows_.erase(found);
   return 0;
 }
 

@@ -31,7 +31,10 @@ class Regions {
   // Return an errno, negative; the key in `key`.
   [[nodiscard]] int add(std::uint32_t handle, const rrdma_register& form, std::uint32_t& key);
   [[nodiscard]] int add_fast(std::uint32_t handle, const rrdma_register& form, std::uint32_t& key);
+  // Windows that are bound to it lose their memory.
   [[nodiscard]] int remove(std::uint32_t handle);
+  [[nodiscard]] int add_window(std::uint32_t handle, const rrdma_window& form, std::uint32_t& key);
+  [[nodiscard]] int remove_window(std::uint32_t handle);
   // A kernel user registers the pages that it has mapped: fills a request that does so when the engine comes
   // to it. False if there is no such region. Under the lock of the lane.
   [[nodiscard]] bool fill_renewal(const RxeSend& from, objects::SendEntry& to) const;
@@ -52,6 +55,7 @@ class Regions {
   const std::uint8_t kind_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Domain>> domains_;
   std::unordered_map<std::uint32_t, Region> regions_;
+  std::unordered_map<std::uint32_t, objects::MemoryWindow*> windows_;
 };
 
 }  // namespace rrdma::kernel

@@ -114,10 +114,13 @@ void Server::handle(const rrdma_request& request) {
     case RRDMA_OP_REGISTER:
     case RRDMA_OP_ALLOC_FAST:
     case RRDMA_OP_DEREGISTER:
+    case RRDMA_OP_ALLOC_WINDOW:
+    case RRDMA_OP_FREE_WINDOW:
     case RRDMA_OP_DESTROY_PD: reply.error = change_memory(request, reply.number); break;
     case RRDMA_OP_DESTROY_CQ:
     case RRDMA_OP_DESTROY_SRQ:
     case RRDMA_OP_ARM_SRQ: return change_queue(request);
+    case RRDMA_OP_RESIZE_CQ: reply.error = resize_queue(request); break;
     default:
       QueuePair* const qp = find(request.handle);
       reply.error = qp != nullptr ? change_qp(*qp, request, reply.qp) : -ENOENT;
@@ -132,6 +135,8 @@ int Server::change_memory(const rrdma_request& request, std::uint32_t& key) {
     case RRDMA_OP_REGISTER: return regions_->add(request.handle, request.region, key);
     case RRDMA_OP_ALLOC_FAST: return regions_->add_fast(request.handle, request.region, key);
     case RRDMA_OP_DEREGISTER: return regions_->remove(request.handle);
+    case RRDMA_OP_ALLOC_WINDOW: return regions_->add_window(request.handle, request.window, key);
+    case RRDMA_OP_FREE_WINDOW: return regions_->remove_window(request.handle);
     default: regions_->end_domain(request.handle); return 0;
   }
 }
@@ -148,6 +153,17 @@ void Server::change_queue(const rrdma_request& request) {
   } else if (const auto found = shared_.find(request.handle); found != shared_.end()) {
     found->second->queue.arm_limit(request.limit);
   }
+}
+
+int Server::resize_queue(const rrdma_request& request) {
+  const auto found = queues_.find(request.handle);
+  if (found == queues_.end()) return -ENOENT;
+  // Datagrams whose doorbells wait complete before it, as on rxe: the program may count on them.
+  for (const auto& [handle, qp] : qps_) {
+    if (qp->datagram && qp->send_cq == found->second.get()) ring(handle);
+  }
+  const std::lock_guard lock(lane_.mutex());
+  return found->second->resize(request.resize);
 }
 
 int Server::change_qp(QueuePair& qp, const rrdma_request& request, rrdma_qp_attributes& described) {
@@ -181,17 +197,6 @@ void Server::ring(std::uint32_t handle) {
   }
 }
 
-Completions* Server::completions(const rrdma_queue_form& form) {
-  std::unique_ptr<Completions>& queue = queues_[form.handle];
-  if (queue == nullptr) {
-    queue = std::make_unique<Completions>(channel_, form, [this](wire::Qpn qpn) {
-      const auto found = by_number_.find(qpn.value);
-      return found != by_number_.end() ? found->second : nullptr;
-    });
-  }
-  if (queue->valid()) return queue.get();
-  queues_.erase(form.handle);
-  return nullptr;
 bool Server::take_sends(QueuePair& qp, Instant now) {
   qp.take_sends(lane_.engine(), *regions_, now);
   qp.flush_receives(lane_.engine(), now);
@@ -208,6 +213,17 @@ void Server::take(Instant now) {
   }
 }
 
+Completions* Server::completions(const rrdma_queue_form& form) {
+  std::unique_ptr<Completions>& queue = queues_[form.handle];
+  if (queue == nullptr) {
+    queue = std::make_unique<Completions>(channel_, form, [this](wire::Qpn qpn) {
+      const auto found = by_number_.find(qpn.value);
+      return found != by_number_.end() ? found->second : nullptr;
+    });
+  }
+  if (queue->valid()) return queue.get();
+  queues_.erase(form.handle);
+  return nullptr;
 }
 
 SharedReceives* Server::shared_receives(const rrdma_create_qp& form, std::uint32_t grant_key) {

@@ -34,12 +34,13 @@ class Server final : private nic::QpListener, private nic::DaemonListener, priva
   void handle(const rrdma_request& request);
   [[nodiscard]] int change_memory(const rrdma_request& request, std::uint32_t& key);
   void change_queue(const rrdma_request& request);
+  [[nodiscard]] int resize_queue(const rrdma_request& request);
   [[nodiscard]] int change_qp(QueuePair& qp, const rrdma_request& request, rrdma_qp_attributes& described);
-  void ring(std::uint32_t handle);
   // For a doorbell that was postponed: resolves the routes of datagrams.
-  [[nodiscard]] int create_qp(std::uint32_t handle, const rrdma_create_qp& form, std::uint32_t& qpn);
+  void ring(std::uint32_t handle);
   // Posts what is in the ring of the QP. False: the route of a datagram is unknown.
   [[nodiscard]] bool take_sends(QueuePair& qp, Instant now);
+  [[nodiscard]] int create_qp(std::uint32_t handle, const rrdma_create_qp& form, std::uint32_t& qpn);
   [[nodiscard]] int modify_qp(QueuePair& qp, const rrdma_qp_attributes& attributes);
   void describe_qp(const QueuePair& qp, rrdma_qp_attributes& to);
   [[nodiscard]] int destroy_qp(std::uint32_t handle);
@@ -59,9 +60,9 @@ class Server final : private nic::QpListener, private nic::DaemonListener, priva
   void on_qp_event(transport::QueuePair& qp, transport::QpEvent event) override;
   void on_daemon_message(control::Received& message) override;
   void on_daemon_changed() override;
-
   [[nodiscard]] int fd() const override { return channel_.fd(); }
   void take(Instant now) override;
+
   const Channel& channel_;
   nic::Runtime& runtime_;
   host::Device& device_;

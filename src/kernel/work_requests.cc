@@ -44,6 +44,15 @@ bool read_operands(const RxeSend& from, bool datagram, objects::SendEntry& entry
       return true;
     case SendOpcode::kSendInvalidate:
     case SendOpcode::kLocalInvalidate: return true;
+    case SendOpcode::kBindWindow:
+      entry.rkey = {from.registration.key};
+      entry.bind = {};
+      entry.bind.window_key = from.registration.window_key;
+      entry.bind.region_key = from.registration.region;
+      entry.bind.address = from.registration.address;
+      entry.bind.length = from.registration.length;
+      entry.bind.access = from.registration.access & ~std::uint32_t{objects::kLocalWrite};  // as rxe
+      return true;
     case SendOpcode::kWrite:
     case SendOpcode::kWriteImmediate:
     case SendOpcode::kRead:
@@ -82,7 +91,7 @@ bool parse_send(SlotCopy& slot, bool datagram, const QueueLimits& limits, Parsed
   entry.flags = static_cast<std::uint8_t>(from.send_flags & kFlagsKnown);
   entry.immediate_or_key = from.immediate_or_key;
   if (!read_operands(from, datagram, entry)) return false;
-  if (entry.opcode == SendOpcode::kLocalInvalidate) {
+  if (entry.opcode == SendOpcode::kLocalInvalidate || entry.opcode == SendOpcode::kBindWindow) {
     entry.flags &= static_cast<std::uint8_t>(~objects::kSendInline);
     to.request.list = {};
     return true;

@@ -49,6 +49,24 @@ TEST(KernelRequests, AWriteKeepsItsFields) {
   EXPECT_EQ(parsed.request.list[1].lkey.value, 60u);
 }
 
+TEST(KernelRequests, ABindNamesWindowAndRegionAndHasNoList) {
+  RxeSend send{};
+  send.opcode = static_cast<std::uint32_t>(SendOpcode::kBindWindow);
+  send.registration = {.address = 0x1000, .length = 64, .region = 7, .window_key = 8, .key = 9, .access = 3};
+  send.dma.num_sge = kLimits.sges + 1;  // the provider leaves what was there
+  SlotCopy slot = slot_of(send);
+  ParsedSend parsed;
+  ASSERT_TRUE(parse_send(slot, false, kLimits, parsed));
+  const objects::SendEntry& entry = parsed.request.entry;
+  EXPECT_EQ(entry.rkey.value, 9u);
+  EXPECT_EQ(entry.bind.window_key, 8u);
+  EXPECT_EQ(entry.bind.region_key, 7u);
+  EXPECT_EQ(entry.bind.address, 0x1000u);
+  EXPECT_EQ(entry.bind.length, 64u);
+  EXPECT_EQ(entry.bind.access, 2u) << "local write says nothing for a window";
+  EXPECT_TRUE(parsed.request.list.empty());
+}
+
 TEST(KernelRequests, AListOrInlineDataBeyondTheQueueIsRefused) {
   ParsedSend parsed;
   SlotCopy long_list = slot_of(write_of(kLimits.sges + 1));

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* CQs: creation, arming, resizing, destruction. posts.c polls those of kernel users. */
+#include <linux/slab.h>
+
+#include "rrdma.h"
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 11, 0)
+int rrdma_create_cq(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct uverbs_attr_bundle *attrs)
+{
+	struct ib_udata *udata = attrs ? &attrs->driver_udata : NULL;
+#else
+int rrdma_create_cq(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct ib_udata *udata)
+{
+#endif
+	struct rrdma_cq *cq = to_cq(ib);
+	struct rrdma_dev *dev = to_dev(ib->device);
+	struct rxe_create_cq_resp response = {};
+	int err;
+
+	if (attr->flags)
+		return -EOPNOTSUPP;
+	if (!attr->cqe || attr->cqe > RRDMA_CQE_MAX)
+		return -EINVAL;
+	if (udata && udata->outlen < sizeof(response))
+		return -EINVAL;
+	spin_lock_init(&cq->lock);
+	mutex_init(&cq->resizing);
+	INIT_LIST_HEAD(&cq->own);
+	cq->user = udata;
+	cq->ring = rrdma_make_ring(dev, attr->cqe, sizeof(struct ib_uverbs_wc));
+	if (IS_ERR(cq->ring))
+		return PTR_ERR(cq->ring);
+	err = rrdma_name(dev, &cq->object, RRDMA_CQ);
+	if (err)
+		goto drop;
+	if (udata) {
+		struct rrdma_ucontext *ucontext = rdma_udata_to_drv_context(udata, struct rrdma_ucontext, ib);
+
+		err = rrdma_show_ring(cq->ring, &ucontext->ib, &response.mi);
+		if (!err)
+			err = ib_copy_to_udata(udata, &response, sizeof(response));
+		if (err)
+			goto unname;
+	}
+	ib->cqe = attr->cqe;
+	return 0;
+
+unname:
+	rrdma_unname(&cq->object);
+drop:
+	rrdma_drop_ring(cq->ring);
+	return err;
+}
+
+int rrdma_destroy_cq(struct ib_cq *ib, struct ib_udata *udata)
+{
+	struct rrdma_cq *cq = to_cq(ib);
+
+	rrdma_tell_destroyed(&cq->object, RRDMA_OP_DESTROY_CQ);
+	rrdma_unname(&cq->object);
+	rrdma_forget_completions(cq, NULL);
+	rrdma_drop_ring(cq->ring);
+	return 0;
+}
+
+static u32 *rrdma_armed_word(const struct rrdma_ring *ring)
+{
+	return (u32 *)ring->buf + RRDMA_ARMED_WORD;
+}
+
+static bool rrdma_cq_is_empty(struct rrdma_cq *cq)
+{
+	u32 mask = cq->ring->slots - 1;
+
+	return list_empty(&cq->own) && !((READ_ONCE(cq->ring->buf->producer_index) ^
+					  READ_ONCE(cq->ring->buf->consumer_index)) & mask);
+}
+
+int rrdma_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags)
+{
+	struct rrdma_cq *cq = to_cq(ib);
+	int wanted = (flags & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED ? RRDMA_ARMED_SOLICITED : RRDMA_ARMED_ANY;
+	unsigned long irq;
+	int missed;
+
+	spin_lock_irqsave(&cq->lock, irq);
+	cq->armed = max(cq->armed, wanted);
+	WRITE_ONCE(*rrdma_armed_word(cq->ring), cq->armed);
+	smp_mb();	/* pairs with the daemon's, between its CQE and its look at the word */
+	missed = (flags & IB_CQ_REPORT_MISSED_EVENTS) && !rrdma_cq_is_empty(cq);
+	spin_unlock_irqrestore(&cq->lock, irq);
+	return missed;
+}
+
+/* One event for each time that the CQ was armed. */
+void rrdma_complete_cq(struct rrdma_cq *cq)
+{
+	unsigned long flags;
+	bool armed;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	armed = cq->armed;
+	cq->armed = 0;
+	WRITE_ONCE(*rrdma_armed_word(cq->ring), 0);
+	spin_unlock_irqrestore(&cq->lock, flags);
+	if (armed && cq->ib.comp_handler)
+		cq->ib.comp_handler(&cq->ib, cq->ib.cq_context);
+}
+
+/* For a CQ that the daemon does not write to. REQUIRES: cq->lock. */
+static int rrdma_move_completions(struct rrdma_cq *cq, struct rrdma_ring *to, u32 entries)
+{
+	struct rxe_queue_buf *from = cq->ring->buf;
+	u32 mask = cq->ring->slots - 1, count = 0;
+	u32 index = READ_ONCE(from->consumer_index) & mask, end = READ_ONCE(from->producer_index) & mask;
+
+	if (((end - index) & mask) > entries)
+		return -EINVAL;
+	for (; index != end; index = (index + 1) & mask)
+		memcpy(rrdma_slot(to, count++), rrdma_slot(cq->ring, index), sizeof(struct ib_uverbs_wc));
+	to->buf->producer_index = count;
+	return 0;
+}
+
+/* The provider keeps other threads of the program from the CQ meanwhile, and maps the new ring. */
+int rrdma_resize_cq(struct ib_cq *ib, int entries, struct ib_udata *udata)
+{
+	struct rrdma_cq *cq = to_cq(ib);
+	struct rrdma_dev *dev = cq->object.dev;
+	struct rrdma_request request = { .op = RRDMA_OP_RESIZE_CQ, .handle = cq->object.handle };
+	struct rxe_resize_cq_resp response = {};
+	struct rrdma_ucontext *ucontext;
+	struct rrdma_ring *ring;
+	bool told, missed;
+	int err;
+
+	if (!cq->user || !udata || udata->outlen < sizeof(response))
+		return -EOPNOTSUPP;
+	if (entries < 1 || entries > RRDMA_CQE_MAX)
+		return -EINVAL;
+	ucontext = rdma_udata_to_drv_context(udata, struct rrdma_ucontext, ib);
+	ring = rrdma_make_ring(dev, entries, sizeof(struct ib_uverbs_wc));
+	if (IS_ERR(ring))
+		return PTR_ERR(ring);
+	err = rrdma_show_ring(ring, &ucontext->ib, &response.mi);
+	if (!err)
+		err = ib_copy_to_udata(udata, &response, sizeof(response));
+	if (err)
+		goto drop;
+	mutex_lock(&cq->resizing);
+	spin_lock_irq(&cq->lock);
+	*rrdma_armed_word(ring) = cq->armed;
+	spin_unlock_irq(&cq->lock);
+	told = READ_ONCE(cq->object.told) && READ_ONCE(dev->daemon);
+	if (told) {
+		request.resize.ring = rrdma_ring_form(ring);
+		request.resize.entries = entries;
+		err = rrdma_ask(dev, &request, NULL, 0);
+	}
+	spin_lock_irq(&cq->lock);
+	if (!err && !told)
+		err = rrdma_move_completions(cq, ring, entries);
+	if (!err)
+		swap(cq->ring, ring);
+	WRITE_ONCE(*rrdma_armed_word(cq->ring), cq->armed);
+	missed = cq->armed && !rrdma_cq_is_empty(cq);
+	spin_unlock_irq(&cq->lock);
+	if (missed)
+		rrdma_complete_cq(cq);	/* it may have come before the armed word */
+	if (!err)
+		ib->cqe = entries;
+	mutex_unlock(&cq->resizing);
+drop:
+	rrdma_drop_ring(ring);
+	return err;
+}
+
+struct rrdma_queue_form rrdma_cq_form(struct rrdma_cq *cq)
+{
+	struct rrdma_queue_form form = { .handle = cq->object.handle };
+	unsigned long flags;
+
+	spin_lock_irqsave(&cq->lock, flags);
+	form.ring = rrdma_ring_form(cq->ring);
+	cq->object.told = true;		/* the kernel writes no CQE of a program any more */
+	spin_unlock_irqrestore(&cq->lock, flags);
+	return form;
+}
