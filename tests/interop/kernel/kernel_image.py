@@ -11,10 +11,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "rxe"))
 import image  # noqa: E402
 
 MODULES = """ib_umad ib_cm rdma_cm iw_cm nvme_rdma nvmet nvmet_rdma nvme_core null_blk loop ext4 brd nfs nfsd nfsv4 rpcrdma
-auth_rpcgss""".split()
+auth_rpcgss ib_iser ib_isert target_core_mod iscsi_target_mod sd_mod""".split()
 # The rxe guest has no use for these folders of the kernel package.
-FOLDERS = ("drivers/nvme", "drivers/block", "fs", "block")
-PROGRAMS = "ibstat nvme fio mount mkfs.ext4 exportfs mount.nfs rpc.nfsd rpc.mountd rpcbind strace".split()
+FOLDERS = ("drivers/nvme", "drivers/block", "drivers/scsi", "drivers/target", "fs", "block")
+PROGRAMS = "python3 ibstat nvme iscsid iscsiadm fio mount mkfs.ext4 exportfs mount.nfs rpc.nfsd rpc.mountd rpcbind strace".split()
+
+
+# For rdma-core's Python tests.
+PYTHON = ("/usr/lib/python3.11", "/usr/lib/python3/dist-packages/pyverbs")
+PYTHON_WITHOUT = shutil.ignore_patterns("__pycache__", "test", "idlelib", "lib2to3", "ensurepip", "tkinter", "pydoc_data",
+                                        "dist-packages")
 
 
 def unique(names):
@@ -41,3 +47,8 @@ class KernelImage(image.Image):
     def add_programs(self, root):
         super().add_programs(root)
         self.add_libraries(root, str(self.daemon))
+        for folder in map(Path, PYTHON):
+            shutil.copytree(folder, root / str(folder).lstrip("/"), ignore=PYTHON_WITHOUT)
+            for library in folder.rglob("*.so"):
+                self.add_libraries(root, str(library))
+        self.add_file(root, "/etc/iscsi/iscsid.conf")

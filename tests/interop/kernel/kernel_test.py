@@ -2,14 +2,15 @@
 """make kernel-test: a guest with Debian's kernel, rrdma.ko and `rrdmad --kernel`, and what runs on the device. Each stage
 is a script of stages/ that runs in the guest and prints a line for each thing that it shows.
 
-    kernel_test.py [--quick | --soak] [--kernel 6.1] [--build build] [STAGE...]
+    kernel_test.py [--quick | --soak] [--kernel 6.1] [--build build] [--set NAME=VALUE] [STAGE...]
 
---soak: hostile programs and a hostile daemon for ten minutes each.
+--soak: loads of the kernel's users, hostile programs and a hostile daemon for ten minutes each.
 
 In the stage `rxe` a second guest with the kernel's rxe is the peer (rxe_peer.py).
 """
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -25,9 +26,9 @@ import machine as image_machine  # noqa: E402
 import rxe_peer  # noqa: E402
 
 QUICK = ["device", "programs", "static", "kill", "remove"]
-ALL = ["device", "programs", "static", "kill", "nvme", "nfs", "rogue", "hostile", "rxe", "remove", "figures"]
-SOAK = ["device", "rogue", "hostile", "remove"]
-STAGE_SECONDS = 900
+ALL = ["device", "programs", "static", "kill", "nvme", "nfs", "iser", "rogue", "hostile", "rxe", "remove", "pyverbs", "figures"]
+SOAK = ["device", "nvme", "nfs", "iser", "rogue", "hostile", "remove"]
+STAGE_SECONDS = 1200
 
 
 class KernelGuest(guest.Guest):
@@ -61,7 +62,7 @@ class CannotRun(Exception):
 
 
 def find_tools():
-    for name in (image_machine.here().qemu, "gcc", "musl-gcc", "make"):
+    for name in (image_machine.here().qemu, "gcc", "musl-gcc", "go", "make"):
         if shutil.which(name) is None:
             raise CannotRun(f"{name} is missing")
 
@@ -91,7 +92,28 @@ def build_static(folder):
         done = subprocess.run(command, text=True, capture_output=True, check=False)
         if done.returncode != 0:
             raise SystemExit(f"kernel-test: {' '.join(command)}:\n{done.stderr}")
-    return [folder / name for name in ("exchange", "cm_exchange", "bare", "hostile", "rogue")]
+    return [folder / name for name in ("exchange", "cm_exchange", "bare", "hostile", "rogue", *build_go(folder))]
+
+
+def build_go(folder):
+    environment = dict(os.environ, GO111MODULE="off", GOCACHE=str(folder / "go"), CGO_ENABLED="1")
+    command = ["go", "build", "-buildvcs=false", "-ldflags", '-linkmode external -extldflags "-static"', "-o",
+               str(folder / "exchange_go"), "exchange.go"]
+    done = subprocess.run(command, cwd=HERE, env=environment, text=True, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"kernel-test: {' '.join(command)}:\n{done.stderr}")
+    return ["exchange_go"]
+
+
+def share_pyverbs(share):
+    programs = HERE.parent / "programs"
+    sys.path.insert(0, str(programs))
+    import pyverbs_suite
+    if not Path(pyverbs_suite.TESTS).is_dir():
+        raise CannotRun("python3-pyverbs is not installed")
+    pyverbs_suite.copy_tests(str(share / "pyverbs_tests"))
+    shutil.copy(programs / "pyverbs_runner.py", share)
+    shutil.copy(HERE / "pyverbs_compare.py", share)
 
 
 def run_stage(machine, name, settings):
@@ -113,6 +135,7 @@ def parse():
     arguments.add_argument("--soak", action="store_true")
     arguments.add_argument("--kernel", default="6.1", choices=["6.1", "6.12"])
     arguments.add_argument("--build", default=str(ROOT / "build"))
+    arguments.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a variable of the stages, as RUNS=1")
     arguments.add_argument("stages", nargs="*", metavar="STAGE")
     return arguments.parse_args()
 
@@ -154,7 +177,10 @@ def run(options, folder):
     try:
         for name in [module, daemon, *build_static(folder)]:
             shutil.copy(name, machine.share)
-        settings = "SECONDS_OF_MALICE=600\n" if options.soak else ""
+        share_pyverbs(machine.share)
+        settings = "".join(f"{line}\n" for line in options.set)
+        if options.soak:
+            settings += "SECONDS_OF_MALICE=600\nSECONDS_OF_LOAD=600\n"
         for stage in options.stages or (QUICK if options.quick else SOAK if options.soak else ALL):
             print(stage, flush=True)
             failed += rxe_peer.run(machine, PeerGuest) if stage == "rxe" else run_stage(machine, stage, settings)

@@ -1,7 +1,7 @@
 """Runs rdma-core's Python tests from the given folder, and writes one line for each:
-started|passed|skipped|failed|error <tab> name <tab> reason. Runs inside `rrdma run`.
+started|passed|skipped|failed|error <tab> name <tab> reason. Runs inside `rrdma run`, or beside a kernel's device.
 
-  pyverbs_runner.py FOLDER GID_INDEX
+  pyverbs_runner.py FOLDER GID_INDEX [DEVICE]
 """
 import os
 import sys
@@ -31,8 +31,8 @@ class Report(unittest.TestResult):
 
 
 def main():
-    folder, gid = sys.argv[1:]
-    sys.argv = ["run_tests.py", "--dev", "rrdma0", "--port", "1", "--gid", gid]
+    folder, gid, device = (*sys.argv[1:], "rrdma0")[:3]
+    sys.argv = ["run_tests.py", "--dev", device, "--port", "1", "--gid", gid]
     sys.path.insert(0, folder)
     from args_parser import parser
     tests = SourceFileLoader("tests", os.path.join(folder, "__init__.py")).load_module()

@@ -4,28 +4,17 @@ and only those that pyverbs_skips.txt names with a reason may be skipped.
   pyverbs_test.py --rrdma FILE --daemon FILE --library FILE --link shm|udp
 """
 import argparse
-import gzip
 import os
 import shutil
 import sys
 
 from arena import Arena, enter_namespace, skip
 from programs_test import find_gid
+from pyverbs_suite import TESTS, copy_tests
 
-TESTS = "/usr/share/doc/rdma-core/tests"
 PYTHON = "/usr/bin/python3"  # the interpreter that Debian's pyverbs is built for
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXPECTED_AT_LEAST = 100
-
-
-def copy_tests(folder):
-    """Copies the tests; Debian ships some of them compressed."""
-    shutil.copytree(TESTS, folder)
-    for name in os.listdir(folder):
-        if name.endswith(".gz"):
-            with gzip.open(os.path.join(folder, name)) as packed, open(os.path.join(folder, name[:-3]), "wb") as plain:
-                plain.write(packed.read())
-    os.chmod(folder, 0o755)
 
 
 def allowed_skips():

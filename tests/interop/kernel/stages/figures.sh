@@ -1,5 +1,4 @@
-# Figures beside the kernel's rxe in the same guest. Runs after `remove`: rxe takes UDP port 4791 for as long as its module
-# is loaded. A line "figure NAME DEVICE VALUE UNIT" for each; ratios are for the reader, the guest may be emulated.
+# Figures beside the kernel's rxe in the same guest. Runs after `remove`. A line "figure NAME DEVICE VALUE UNIT" for each; ratios are for the reader, the guest may be emulated.
 RUNS=${RUNS:-3}
 config=/sys/kernel/config/nvmet
 for module in ib_uverbs rdma_cm rdma_ucm ib_umad brd nvmet nvmet_rdma nvme_rdma; do modprobe $module; done
@@ -60,21 +59,11 @@ figures() {
   check "nvme disconnect on $DEVICE" disconnect_nvme
 }
 
-check "insmod" insmod /share/rrdma.ko
-check "rdma link add" rdma link add rrdma0 type rrdma netdev eth0
-check "rrdmad --kernel" start_daemon
+take_rrdma
 DEVICE=rrdma0
 figures
-rdma link delete rrdma0
-no_daemon() { [ -z "$(daemon_pid)" ]; }
-check "the daemon ends" waits_for 10 no_daemon
-check "rmmod" waits_for 10 rmmod rrdma
-# The daemon that owns UDP port 4791.
-for pid in $(pidof rrdmad); do kill $pid; done
-sleep 1
-modprobe rdma_rxe
-check "rdma link add rxe0" rdma link add rxe0 type rxe netdev eth0
+take_rxe
 DEVICE=rxe0
 figures
-rdma link delete rxe0
+drop_rxe
 kernel_is_calm figures

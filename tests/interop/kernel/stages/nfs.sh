@@ -24,7 +24,22 @@ copies() {
   for i in 1 2 3 4; do cmp /tmp/file$i /mnt/file$i && cmp /tmp/file$i /export/file$i || return 1; done
 }
 check "files compare" timeout 120 bash -c "$(declare -f copies); copies"
+trace=/sys/kernel/tracing
+[ -d $trace/events ] || mount -t tracefs none $trace
+echo 1 >$trace/events/rpcrdma/xprtrdma_mr_reminv/enable
 check "fio on a file, verified" timeout 200 fio --name=nfs --directory=/mnt --rw=randrw --bs=8k --size=2M --verify=crc32c --do_verify=1
+# A reply invalidates the key of the client's memory (SEND with invalidate), and the client hears of it.
+check "keys are invalidated by the peer" grep -q xprtrdma_mr_reminv $trace/trace
+echo 0 >$trace/events/rpcrdma/xprtrdma_mr_reminv/enable
+
+# Calls wait in the client until it has connected again.
+under_load() {
+  local end=$((SECONDS + SECONDS_OF_LOAD))
+  fio --name=load --directory=/mnt --rw=randwrite --bs=8k --size=4M --fsync=8 --verify=crc32c --verify_backlog=64 $(as_long) || return 1
+  until [ $SECONDS -ge $end ]; do copies || return 1; done
+  copies
+}
+with_deaths "fio and copies go on, verified" timeout $((300 + SECONDS_OF_LOAD)) bash -c "$(declare -f copies as_long under_load); SECONDS_OF_LOAD=$SECONDS_OF_LOAD; under_load"
 check "umount" timeout 30 umount /mnt
 echo 0 >/proc/fs/nfsd/threads
 check "no QP is left" waits_for 20 sh -c 'rdma res show | grep -q "qp 1 cm_id 0 mr 0"'

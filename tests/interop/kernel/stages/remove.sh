@@ -6,7 +6,6 @@ check "rdma link delete" timeout 20 rdma link delete rrdma0
 check "no device is left" sh -c '[ -z "$(rdma link)" ]'
 kill $program
 wait $program
-no_daemon() { [ -z "$(daemon_pid)" ]; }
 check "the daemon ends" waits_for 10 no_daemon
 check "rmmod" waits_for 10 rmmod rrdma
 kernel_is_calm remove
