@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * Requests to the daemon. A control operation asks and waits, killably and with a timeout. A note is told and forgotten.
- * A doorbell is a QP in a list. All are dropped when the daemon goes: waiting callers get -ENODEV. A daemon that let a
+ * A doorbell is a QP in a list. All are dropped when the daemon goes: waiting callers get -ENETDOWN. A daemon that let a
  * caller wait too long is stalled until it answers: others wait a short time, and the ends of objects do not wait.
  *
  * Names: each object has a handle that the daemon uses. rrdma_find() takes a reference; rrdma_unname() waits until the
@@ -128,7 +128,7 @@ static int rrdma_wait_for_reply(struct rrdma_dev *dev, struct rrdma_call *call, 
 
 	if (!rrdma_enqueue(dev, call, true)) {
 		kfree(call);
-		return -ENODEV;
+		return -ENETDOWN;
 	}
 	if (READ_ONCE(dev->stalled))
 		patience = ends ? 0 : RRDMA_STALLED_TIMEOUT;
@@ -179,7 +179,7 @@ int rrdma_tell(struct rrdma_dev *dev, const struct rrdma_request *request)
 	if (rrdma_enqueue(dev, call, false))
 		return 0;
 	kfree(call);
-	return -ENODEV;
+	return -ENETDOWN;
 }
 
 int rrdma_tell_latest(struct rrdma_dev *dev, const struct rrdma_request *request)
@@ -366,7 +366,7 @@ void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
 			continue;
 		}
 		list_del(&call->entry);
-		call->reply.error = -ENODEV;
+		call->reply.error = -ENETDOWN;
 		call->answered = true;
 		complete(&call->done);
 	}

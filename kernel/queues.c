@@ -386,7 +386,7 @@ static bool rrdma_ends_work(const struct ib_qp_attr *attr, int mask)
 static int rrdma_modify_dead(struct rrdma_qp *qp, const struct ib_qp_attr *attr, int mask)
 {
 	if (!rrdma_ends_work(attr, mask))
-		return -ENODEV;
+		return -ENETDOWN;
 	qp->attr.qp_state = IB_QPS_ERR;
 	rrdma_flush_qp(qp);
 	return 0;
