@@ -16,7 +16,7 @@ static_assert(kDevicesMax < kOutboxMax);
 // For one user, before the others get their turn.
 constexpr std::size_t kPagesInOneTurn = 16;
 constexpr std::size_t kClientsInOneTurn = 1024;
-constexpr Duration kTurnPause = milliseconds(2);
+constexpr Duration kListingPause = milliseconds(2);
 
 void add(std::vector<control::NamedCounter>& sums, const std::vector<control::NamedCounter>& counters) {
   for (const control::NamedCounter& counter : counters) {
@@ -68,7 +68,7 @@ Subsystem::Verdict DeviceTotals::handle_message(Client& client, control::Receive
                                  [&](const auto& one) { return one.first->account == client.account; });
   if (!waits && go_on(client, listing)) return Verdict::kHandled;
   listings_.emplace(&client, std::move(listing));
-  go_on_at_ = std::min(go_on_at_, EventLoop::now() + kTurnPause);
+  go_on_at_ = std::min(go_on_at_, EventLoop::now() + kListingPause);
   return Verdict::kHandled;
 }
 
@@ -78,7 +78,7 @@ void DeviceTotals::handle_deadline(Instant now) {
     const bool is_first = served.insert(entry->first->account).second;
     entry = is_first && go_on(*entry->first, entry->second) ? listings_.erase(entry) : std::next(entry);
   }
-  go_on_at_ = listings_.empty() ? kNever : now + kTurnPause;
+  go_on_at_ = listings_.empty() ? kNever : now + kListingPause;
 }
 
 void DeviceTotals::handle_client_gone(Client& client) {

@@ -11,7 +11,7 @@ namespace {
 constexpr Duration kTurn = milliseconds(1);
 // For one account in one turn.
 constexpr std::size_t kVisitsInOneTurn = 1024;
-constexpr std::size_t kMessagesInOneTurn = 128;
+constexpr std::size_t kMessagesOfATurn = 128;
 constexpr std::size_t kRoundsMax = 32;
 
 }  // namespace
@@ -48,7 +48,7 @@ void Rounds::go_on(Queue& queue, Instant now) {
     queue.since = now;
     queue.visits = queue.messages = 0;
   }
-  while (!queue.rounds.empty() && queue.visits < kVisitsInOneTurn && queue.messages < kMessagesInOneTurn) {
+  while (!queue.rounds.empty() && queue.visits < kVisitsInOneTurn && queue.messages < kMessagesOfATurn) {
     Client* const client = server_.client_after(queue.rounds.front().last);
     if (client == nullptr) {
       // The end of a round may begin another one.
