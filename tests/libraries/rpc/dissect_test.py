@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -42,11 +43,16 @@ def ours(path):
             for packet in packets]
 
 
+def tshark_version():
+    told = subprocess.run(["tshark", "--version"], capture_output=True, text=True, check=True).stdout
+    return tuple(map(int, re.search(r"(\d+)\.(\d+)", told).groups()))
+
+
 def wiresharks(path):
     """The same with tshark and the plugin: for each packet, the fields of all its frames in order. Not as root, for whom tshark
     4.4 loads no plugin."""
     who = {}
-    if os.geteuid() == 0:
+    if os.geteuid() == 0 and tshark_version() >= (4, 4):
         plugin = pathlib.Path(shutil.copy(PLUGIN, path.parent))
         for each, mode in ((path.parent.parent, 0o755), (path.parent, 0o755), (path, 0o644), (plugin, 0o644)):
             each.chmod(mode)
