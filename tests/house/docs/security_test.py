@@ -47,6 +47,7 @@ CREATED = {
     "src/preload/files/counter_files.cc": "`files.*`",
     "src/preload/files/folders.cc": "`files.*`",
     "src/preload/files/tree_store.cc": "`files.*`",
+    "src/preload/netlink/rdma_socket.cc": "`NETLINK_USERSOCK`",
     "src/preload/verbs/device/context.cc": "the command file of a verbs context",
     "src/sharing/arena.cc": "`rrdma-shared`",
     "src/tools/doctor/host_checks.cc": "UDP port 4791",
