@@ -1,7 +1,6 @@
 // Attaches to the device, opens the NIC of its interface, and lets the Server run.
 #include "kernel/door/serve.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -9,8 +8,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <filesystem>
-#include <system_error>
 
 #include "kernel/channel.h"
 #include "kernel/server.h"
@@ -65,16 +62,6 @@ void choose_settings(const std::string& interface) {
   ::setenv("RRDMA_LANES", "1", 1);
 }
 
-// As the threads of drivers that serve interrupts: programs that poll would keep a thread of the ordinary
-// kind from its core until the next tick, and what they wait for is the work of this one. The kernel leaves
-// them a twentieth of the time (sched_rt_runtime_us). Only the present threads, so that no child inherits it.
-void run_ahead_of_programs() {
-  const sched_param parameter{.sched_priority = 1};
-  std::error_code error;
-  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", error))
-    (void)::sched_setscheduler(std::atoi(thread.path().filename().c_str()), SCHED_RR, &parameter);
-}
-
 }  // namespace
 
 int serve(const std::string& device) {
@@ -99,7 +86,6 @@ int serve(const std::string& device) {
   }
   {
     Server server(*channel, runtime, **opened);
-    run_ahead_of_programs();
     say("serves " + device + " on " + channel->interface() + ".");
     server.run();
   }
