@@ -180,9 +180,11 @@ struct rrdma_queue_form rrdma_cq_form(struct rrdma_cq *cq)
 	struct rrdma_queue_form form = { .handle = cq->object.handle };
 	unsigned long flags;
 
+	mutex_lock(&cq->resizing);	/* the daemon must not get the ring that a resize is about to replace */
 	spin_lock_irqsave(&cq->lock, flags);
 	form.ring = rrdma_ring_form(cq->ring);
 	cq->object.told = true;		/* the kernel writes no CQE of a program any more */
 	spin_unlock_irqrestore(&cq->lock, flags);
+	mutex_unlock(&cq->resizing);
 	return form;
 }
