@@ -20,6 +20,7 @@ namespace frames = rpc::detail;
 
 constexpr std::size_t kMessageHeader = 8;  // of rrdma::comm: kind, 0, credits (2), length (4)
 constexpr std::uint8_t kData = 1;
+constexpr std::size_t kMessageLimit = frames::kLargeFrameLimit + frames::kSealing;  // without that header
 // Precedes the application's bytes. Starts with "Rc" and a version.
 constexpr std::size_t kCommHello = 12;
 constexpr std::string_view kBuiltIn[] = {"rrdma.Health/check", "rrdma.Reflection/list",
@@ -75,6 +76,7 @@ std::vector<Seen> packed_in(std::span<const std::byte> body) {
     std::uint16_t length = 0;
     std::memcpy(&length, body.data(), sizeof(length));
     body = body.subspan(frames::kPackedHead);
+    if (length < frames::kPackHead) break;  // no frame, in a pack whose rest was not captured
     all.push_back(seen_in(body, length));
     body = body.subspan(all.back().here);
   }
@@ -89,7 +91,7 @@ struct PackedName {
 const PackedName& packed_name(std::size_t index) {
   static const std::vector<PackedName> names = [] {
     std::vector<PackedName> all;
-    for (std::size_t i = 1; i <= frames::kLargeFrameLimit / (frames::kPackedHead + frames::kPackHead); ++i)
+    for (std::size_t i = 1; i <= kMessageLimit / (frames::kPackedHead + frames::kPackHead); ++i)
       all.push_back({formatted("frame_{}", i), formatted("Frame {}", i)});
     return all;
   }();
@@ -107,7 +109,7 @@ std::optional<RpcMessage> message_in(Octets payload) {
   std::memcpy(&message.credits, payload.data() + 2, sizeof(message.credits));
   std::uint32_t length = 0;
   std::memcpy(&length, payload.data() + 4, sizeof(length));
-  if (length > frames::kLargeFrameLimit + frames::kSealing) return std::nullopt;
+  if (length > kMessageLimit) return std::nullopt;
   const auto rest = bytes_of(payload.subspan(kMessageHeader));
   static_cast<Seen&>(message) = seen_in(rest, length);
   if (!message.frame && message.here < message.length) message.frame = cut_pack(rest.first(message.here));

@@ -165,6 +165,20 @@ TEST(RpcFrames, ArePacked) {
   EXPECT_EQ(rpc.line(send(octets), octets), "rpc, no frame");
 }
 
+// The first packet of a message that is not captured as a whole is not checked as a pack.
+TEST(RpcFrames, APackOfNothingEnds) {
+  const RpcFrames rpc(true, {});
+  frames::Frame pack;
+  pack.kind = frames::Kind::kPack;
+  Bytes octets = message_of(pack);
+  octets.resize(4096);
+  const std::uint32_t length = 8000;
+  std::memcpy(octets.data() + 4, &length, sizeof(length));
+  wire::Field root;
+  rpc.add_fields(root, send(octets, wire::Step::kSendFirst), octets);
+  ASSERT_EQ(root.children.size(), 1U);
+}
+
 TEST(RpcFrames, HellosAreShown) {
   const RpcFrames rpc(false, {});
   wire::Field root;
