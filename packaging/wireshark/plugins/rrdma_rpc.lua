@@ -60,7 +60,7 @@ local CODES = {
   [0] = "ok", "cancelled", "unknown", "invalid argument", "deadline exceeded", "not found", "already exists", "permission denied",
   "resource exhausted", "failed precondition", "aborted", "out of range", "unimplemented", "internal", "unavailable", "data loss",
   "unauthenticated"}
-local MESSAGE_HEADER, HEAD, PACKED_HEAD, LIMIT = 8, 8, 4, 4120
+local MESSAGE_HEADER, HEAD, PACKED_HEAD, LIMIT = 8, 8, 4, 8472
 
 local f = {
   credits = ProtoField.uint16("rrdma_rpc.credits", "Credits"),

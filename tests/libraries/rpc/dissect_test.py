@@ -87,6 +87,8 @@ class Dissectors(unittest.TestCase):
             self.assertEqual([frame["kind"] for frame in small], ["CALL", "REPLY"])
             self.assertEqual((small[0]["method"], small[0]["body"]), ("key_value.Store/Put", 8))
             self.assertEqual(small[1]["status"], 0)
+            full = self.frames(address, "put", "b", "x" * 5000)  # of several packets
+            self.assertEqual((full[0]["kind"], full[0].get("flags", "")), ("CALL", ""))
             large = self.frames(address, "put", "b", "x" * 60000)
             self.assertIn("60007 bytes at 0x", large[0]["offered"])
             self.assertEqual(large[0]["flags"], "offered")
