@@ -62,9 +62,8 @@ struct Codec<Bulk<T>> {
   // Fills the memory that `value` already holds.
   static bool decode(std::span<const std::byte> octets, Bulk<T>& value) {
     if (octets.size() % sizeof(T) != 0 || value.memory().capacity() < octets.size()) return false;
-    if (octets.empty()) return true;
     value.memory().resize(octets.size());
-    std::memcpy(value.memory().data(), octets.data(), octets.size());
+    if (!octets.empty()) std::memcpy(value.memory().data(), octets.data(), octets.size());
     return true;
   }
 };
