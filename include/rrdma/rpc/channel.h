@@ -27,7 +27,7 @@ struct ChannelOptions {
   // A constructor prevents aggregate initialisation: GCC 12 destroys temporary aggregates in co_await
   // expressions twice.
   ChannelOptions() = default;
-  std::size_t max_result = 64 << 20;           // bytes of the largest result or stream item
+  std::size_t max_result = 64 << 20;           // bytes of the largest result or stream item; at least 4096
   std::uint32_t window = 64 << 10;             // bytes of a server's stream in flight; at least 16 KiB
   std::size_t connection_memory = 256 << 20;   // bytes of unread stream items that one connection may hold
   std::chrono::milliseconds keep_alive{2000};  // interval after which a silent server is probed

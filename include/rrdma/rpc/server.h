@@ -30,7 +30,7 @@ class ServerState;
 }
 
 struct ServerOptions {
-  std::size_t max_argument = 64 << 20;  // bytes of the largest argument or stream item
+  std::size_t max_argument = 64 << 20;  // bytes of the largest argument or stream item; at least 4096
   std::uint16_t max_calls = 1024;       // concurrent calls of one connection
   std::uint32_t window = 64 << 10;      // bytes of a client's stream in flight; at least 16 KiB
   // Bytes of large arguments, unread stream items and metadata that one connection may hold. As many bytes of
