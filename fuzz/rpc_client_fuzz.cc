@@ -31,8 +31,8 @@ class Machine : RpcMachine {
 
   void run() {
     const std::uint8_t first = input_.octet();
-    depth_ = static_cast<std::uint16_t>(4 + (first >> 4));
-    if (!open(first) || !alive()) return;
+    announce(first);
+    if (!open() || !alive()) return;
     ScriptedDevice::the().automatic = (first & 8) != 0;
     begin_measuring();
     while (!input_.empty() && alive()) {
@@ -56,7 +56,7 @@ class Machine : RpcMachine {
     return options;
   }
 
-  bool open(std::uint8_t first) {
+  bool open() {
     ScriptedDevice& device = ScriptedDevice::the();
     auto connecting = rpc::connect(context_, "10.0.0.2:7000", options());
     connecting.start(std::noop_coroutine());
@@ -66,12 +66,12 @@ class Machine : RpcMachine {
     }
     require(id_ != nullptr, "the program connects");
     rpc_wire::ServerHello hello;
-    hello.version = static_cast<std::uint8_t>(1 + (first & 3));
+    hello.version = version_;
     hello.max_calls = kCalls;
     hello.max_argument = kLargestValue;
     hello.window = 1 << 16;
     const std::string told = text_of(rpc_wire::emit(hello)).substr(0, rpc_wire::kServerHelloSize);
-    const std::string octets = comm_wire::emit_hello({depth_, rpc_wire::kFrameLimit, told});
+    const std::string octets = comm_wire::emit_hello({depth_, limit_, told});
     device.establish(*id_, octets_of(octets));
     for (int i = 0; i < 8 && !connecting.done(); ++i) turn();
     require(connecting.done(), "connecting ends");

@@ -106,6 +106,8 @@ class RpcPeer {
   }
   CommPeer& comm() { return peer_; }
 
+  std::size_t limit = rpc_wire::kFrameLimit;  // bytes of a frame
+
   // Calls that the program has begun, oldest first, and memory that it has offered.
   std::deque<std::uint32_t> calls;
   std::deque<std::uint64_t> offered;
@@ -165,7 +167,7 @@ class RpcPeer {
                         (kind == rpc_wire::Kind::kCall || kind == rpc_wire::Kind::kReply ||
                          kind == rpc_wire::Kind::kItem || kind == rpc_wire::Kind::kPart);
     const std::size_t head = rpc_wire::head_size(frame);
-    const std::size_t size = bodied ? input_->word() % (rpc_wire::kFrameLimit - head + 1) : 0;
+    const std::size_t size = bodied ? input_->word() % (limit - head + 1) : 0;
     std::vector<std::byte> octets(head + size, std::byte{'b'});
     rpc_wire::emit_head(frame, octets.data());
     // Numbers as arguments.
@@ -237,8 +239,16 @@ class RpcMachine {
 
  protected:
   [[nodiscard]] bool alive() const { return id_ != nullptr && id_->pair() != nullptr && peer_; }
+  // The first byte chooses what the peer announces. Version 5 comes with large frames.
+  void announce(std::uint8_t first) {
+    depth_ = static_cast<std::uint16_t>(4 + (first >> 4));
+    const bool large = (first & 4) != 0;
+    version_ = static_cast<std::uint8_t>(large ? 5 : 1 + (first & 3));
+    limit_ = static_cast<std::uint32_t>(large ? rpc_wire::kLargeFrameLimit : rpc_wire::kFrameLimit);
+  }
   void meet() {
-    if (!peer_ && id_ != nullptr && id_->pair() != nullptr) peer_.emplace(input_, *id_->pair(), depth_);
+    if (peer_ || id_ == nullptr || id_->pair() == nullptr) return;
+    peer_.emplace(input_, *id_->pair(), depth_).limit = limit_;
   }
   void turn() {
     for (int i = 0; i < 2; ++i) {
@@ -282,6 +292,8 @@ class RpcMachine {
   Input& input_;
   comm::Context context_;
   std::uint16_t depth_ = kRpcDepth;
+  std::uint32_t limit_ = rpc_wire::kFrameLimit;
+  std::uint8_t version_ = 1;
   ScriptedId* id_ = nullptr;
   std::optional<RpcPeer> peer_;
 

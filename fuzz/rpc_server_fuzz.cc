@@ -23,8 +23,8 @@ class Machine : RpcMachine {
 
   void run() {
     const std::uint8_t first = input_.octet();
-    depth_ = static_cast<std::uint16_t>(4 + (first >> 4));
-    open(first);
+    announce(first);
+    open();
     if (!alive()) return;
     ScriptedDevice::the().automatic = (first & 8) != 0;
     begin_measuring();
@@ -51,12 +51,12 @@ class Machine : RpcMachine {
     return options;
   }
 
-  void open(std::uint8_t first) {
+  void open() {
     rpc_wire::ClientHello hello;
-    hello.highest = static_cast<std::uint8_t>(1 + (first & 3));
+    hello.highest = version_;
     hello.max_result = kLargestValue;
     const std::string told = text_of(rpc_wire::emit(hello));
-    const std::string octets = comm_wire::emit_hello({depth_, rpc_wire::kFrameLimit, told});
+    const std::string octets = comm_wire::emit_hello({depth_, limit_, told});
     id_ = ScriptedDevice::the().ask(octets_of(octets));
     for (int i = 0; i < 8 && id_ != nullptr && server_.connections() == 0; ++i) turn();
     meet();
@@ -88,7 +88,7 @@ class Machine : RpcMachine {
         for (int i = 0; i < 8; ++i) {
           auto one = any_frame();
           size += one.size() + rpc_wire::kPackedHead;
-          if (size > rpc_wire::kFrameLimit) break;
+          if (size > peer_->limit) break;
           frames.push_back(std::move(one));
         }
         if (!frames.empty()) static_cast<void>(peer_->comm().send(RpcPeer::pack_of(frames), grants));
