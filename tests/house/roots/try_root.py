@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs README's commands from nothing in a bare Debian: try_root.py SUITE TARGET... makes a root with mmdebstrap that has
-only make and git, clones this tree into it, runs `make TARGET` there and prints how long each took. Needs root;
+only make, git and mount, clones this tree into it, runs `make TARGET` there and prints how long each took. Needs root;
 exits with 77 where no such root can be made."""
 
 import os
@@ -24,7 +24,8 @@ def made(suite, root):
     if os.geteuid() != 0 or shutil.which("mmdebstrap") is None:
         print("roots: needs root and mmdebstrap")
         return False
-    done = subprocess.run(["mmdebstrap", "--variant=apt", "--include=make,git,ca-certificates", suite, root], capture_output=True, text=True)
+    # mount: ENTER needs it, and Debian 13 does not install it.
+    done = subprocess.run(["mmdebstrap", "--variant=apt", "--include=make,git,ca-certificates,mount", suite, root], capture_output=True, text=True)
     if done.returncode != 0:
         print("roots: mmdebstrap made no root: " + (done.stderr.strip().splitlines() or ["?"])[-1])
     return done.returncode == 0
