@@ -6,6 +6,7 @@
 // choose among the open channels, or wait until something changes.
 #include "rrdma/rpc/client.h"
 
+#include <algorithm>
 #include <deque>
 #include <random>
 

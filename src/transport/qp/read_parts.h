@@ -46,7 +46,8 @@ class ReadParts {
       ++count_;
     } else {
       part = {std::min(part.next, parts_[at].next), std::max(part.end, parts_[behind - 1].end)};
-      std::copy(parts_.begin() + behind, parts_.begin() + count_, parts_.begin() + at + 1);
+      if (behind != at + 1)
+        std::copy(parts_.begin() + behind, parts_.begin() + count_, parts_.begin() + at + 1);
       count_ = static_cast<std::uint8_t>(count_ - (behind - at - 1));
     }
     parts_[at] = part;

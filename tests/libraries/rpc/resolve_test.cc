@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -131,10 +133,14 @@ TEST_F(Sources, ANameThatIsNotKnownYet) {
 
 class File {
  public:
-  File() : path_("/tmp/rrdma-addresses." + std::to_string(::getpid())) {}
+  File() {
+    std::string folder = "/tmp/rrdma-resolve.XXXXXX";
+    if (::mkdtemp(folder.data()) == nullptr) std::abort();
+    path_ = folder + "/addresses";
+  }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
-  ~File() { std::remove(path_.c_str()); }
+  ~File() { std::filesystem::remove_all(std::filesystem::path(path_).parent_path()); }
   // Replaces the file at once, as programs should.
   void write(const std::string& text) const {
     std::ofstream(path_ + ".new") << text;
