@@ -75,11 +75,25 @@ std::vector<std::string> user_folders(uid_t uid) {
   return folders;
 }
 
-// The locked file; invalid with EAGAIN if another process holds the lock.
+unsigned long argument_of(struct flock& record) { return reinterpret_cast<unsigned long>(&record); }
+
+// The locked file; invalid with EAGAIN if another process holds the lock. The second lock, of another kind,
+// lasts as long as the first. A process can look at it without taking it (is_locked).
 OwnedFd locked_file(const std::string& path) {
   OwnedFd file = lifted(raw::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) file.reset();
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  if (file) (void)raw::fcntl(file.get(), F_OFD_SETLK, argument_of(whole));
   return file;
+}
+
+// Whether a process has the file from locked_file().
+bool is_locked(const std::string& path) {
+  const OwnedFd file = lifted(raw::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  struct flock found {};
+  found.l_type = F_WRLCK;
+  return file && raw::fcntl(file.get(), F_OFD_GETLK, argument_of(found)) == 0 && found.l_type != F_UNLCK;
 }
 
 // A socket at the path, replacing any existing file. REQUIRES: the lock beside it is held.
@@ -138,6 +152,14 @@ std::vector<std::string> lab_paths(uid_t uid) {
   std::vector<std::string> paths = user_folders(uid);
   for (std::string& path : paths) path += file_of_lab(".sock");
   return paths;
+}
+
+std::string lock_of_user_daemon() {
+  for (const std::string& folder : user_folders(::geteuid())) {
+    const std::string path = folder + file_of_user(".lock");
+    if (is_locked(path)) return path;
+  }
+  return {};
 }
 
 OwnedFd start_lock() {

@@ -4,7 +4,7 @@
 //   /run/rrdma/net-N.sock                a system daemon, which serves every user: a directory of root
 //   /run/user/UID/rrdma/net-N-P-U.sock,  a user's own daemon, with or without the network: directories that
 //   /tmp/rrdma-UID/net-N-P-U.sock        only that user may enter. The .lock beside it is locked while the
-//                                        daemon runs, .start while a process starts it.
+//                                        daemon runs, .start from its start until it listens.
 //   lab-N-P-U.sock in the same           the user's lab (`rrdma lab`), which has no other name
 //   directories
 //   @rrdma.net, @rrdma.user.UID,         the same by abstract names, for programs that do not see those
@@ -56,7 +56,14 @@ struct HeldPaths {
 [[nodiscard]] std::optional<HeldPaths> hold_lab_paths();
 [[nodiscard]] std::vector<std::string> lab_paths(uid_t uid);
 
-// Held while this process starts its user's daemon; invalid if another process does.
+// The path of the lock that this user's running daemon holds, although it may not listen yet or any more;
+// empty: none is seen to run.
+[[nodiscard]] std::string lock_of_user_daemon();
+
+// Held while this user's daemon is started. Invalid if another process holds it, with EAGAIN: a process of
+// this user; or with EADDRINUSE: there is no directory, and any process may have the name.
 [[nodiscard]] OwnedFd start_lock();
+// The descriptor by which a daemon that was started (`rrdmad --autostarted`) inherits that lock, if any.
+inline constexpr int kStartLockNumber = 3;
 
 }  // namespace rrdma::control

@@ -3,11 +3,13 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -167,6 +169,86 @@ TEST(Start, ADaemonThatCannotRunIsSaid) {
     ASSERT_FALSE(directory.ok());
     EXPECT_NE(directory.error().sentence.find("cannot start /usr"), std::string::npos)
         << directory.error().sentence;
+  });
+}
+
+// Stands for the daemon's executable: counts its starts, then does something.
+class CountedDaemon {
+ public:
+  explicit CountedDaemon(const std::string& then) {
+    std::string folder = "/tmp/rrdma-starts.XXXXXX";
+    EXPECT_NE(::mkdtemp(folder.data()), nullptr) << folder;
+    folder_ = folder;
+    const std::string script = folder_ + "/daemon";
+    std::ofstream(script) << "#!/bin/sh\necho start >> " << folder_ << "/starts\n" << then << "\n";
+    EXPECT_EQ(::chmod(script.c_str(), 0700), 0);
+    ::setenv("RRDMA_DAEMON", script.c_str(), 1);
+  }
+  ~CountedDaemon() { std::filesystem::remove_all(folder_); }
+  CountedDaemon(const CountedDaemon&) = delete;
+  CountedDaemon& operator=(const CountedDaemon&) = delete;
+
+  [[nodiscard]] std::ptrdiff_t starts() const {
+    const std::string lines = text_of(folder_ + "/starts");
+    return std::count(lines.begin(), lines.end(), '\n');
+  }
+
+ private:
+  std::string folder_;
+};
+
+std::string running_daemon() { return "exec " + std::string(std::getenv("RRDMA_DAEMON")) + " \"$@\""; }
+
+TEST(Start, ASlowDaemonIsStartedOnce) {
+  in_own_network([] {
+    const CountedDaemon daemon("sleep 3\n" + running_daemon());
+    std::vector<std::unique_ptr<Program>> programs;
+    for (int i = 0; i < 8; ++i) programs.push_back(std::make_unique<Program>([] { (void)open_client(); }));
+    for (auto& program : programs) EXPECT_TRUE(program->succeeded());
+    EXPECT_EQ(daemon.starts(), 1);
+  });
+}
+
+TEST(Start, ADaemonThatEndsAtOnceIsStartedSeldom) {
+  in_own_network([] {
+    const CountedDaemon daemon("exit 0");
+    const auto client = control::DaemonClient::connect_or_start({.patience = seconds(2)});
+    ASSERT_FALSE(client.ok());
+    EXPECT_GT(daemon.starts(), 1) << "another one may run";
+    EXPECT_LE(daemon.starts(), 5);
+    EXPECT_NE(client.error().sentence.find(std::to_string(daemon.starts()) + " times"), std::string::npos)
+        << client.error().sentence;
+  });
+}
+
+// A daemon takes its lock before it listens, and gives it back after it has ended to listen.
+TEST(Start, NobodyStartsADaemonWhileOneHoldsTheLock) {
+  in_own_network([] {
+    const CountedDaemon daemon(running_daemon());
+    Baton locked;
+    Program program([&] {
+      locked.take();
+      const auto impatient = control::DaemonClient::connect_or_start({.patience = milliseconds(300)});
+      ASSERT_FALSE(impatient.ok());
+      EXPECT_NE(impatient.error().sentence.find(".lock"), std::string::npos) << impatient.error().sentence;
+      const auto tool = control::DaemonClient::connect_or_start(
+          {.role = control::Role::kTool, .may_start = false, .patience = milliseconds(300)});
+      ASSERT_FALSE(tool.ok());
+      EXPECT_EQ(tool.error().error, ETIMEDOUT) << tool.error().sentence;
+      (void)open_client();
+    });
+    EXPECT_EQ(control::lock_of_user_daemon(), "");
+    auto held = control::hold_user_paths();
+    ASSERT_TRUE(held);
+    EXPECT_NE(control::lock_of_user_daemon(), "");
+    for (const std::string& path : held->paths) ::unlink(path.c_str());
+    held->listeners.clear();
+    locked.pass();
+    EXPECT_FALSE(eventually([&] { return daemon.starts() != 0; }, 1500));
+    held.reset();
+    EXPECT_EQ(control::lock_of_user_daemon(), "");
+    EXPECT_TRUE(program.succeeded());
+    EXPECT_EQ(daemon.starts(), 1);
   });
 }
 
@@ -379,6 +461,21 @@ TEST(Death, AStoppedDaemonIsSaid) {
     EXPECT_NE(slot.error().sentence.find("does not answer"), std::string::npos);
     ::kill(daemon_of(*client), SIGCONT);
     EXPECT_TRUE(client->request_slot().ok()) << "a late reply must not be taken for the next one";
+  });
+}
+
+TEST(Death, AStoppedDaemonIsSaidToNewcomers) {
+  in_own_network([] {
+    const auto client = open_client();
+    const pid_t daemon = daemon_of(*client);
+    ::kill(daemon, SIGSTOP);
+    const auto newcomer = control::DaemonClient::connect_or_start({.patience = milliseconds(300)});
+    ASSERT_FALSE(newcomer.ok());
+    EXPECT_NE(newcomer.error().sentence.find("pid " + std::to_string(daemon)), std::string::npos)
+        << newcomer.error().sentence;
+    EXPECT_EQ(daemons_here().size(), 1u);
+    ::kill(daemon, SIGCONT);
+    (void)open_client();
   });
 }
 

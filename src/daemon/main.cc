@@ -58,11 +58,16 @@ struct Options {
   double linger_s = 5;
 };
 
-// Leaves the environment of the program that started the daemon.
-void leave_surroundings() {
-  (void)raw::close_range(3, ~0u, 0);
+// Leaves the environment of the program that started the daemon. Returns the lock that keeps other programs
+// from starting one, to be held until this daemon listens.
+OwnedFd leave_surroundings() {
+  OwnedFd start_lock;
+  if (raw::fcntl(control::kStartLockNumber, F_SETFD, FD_CLOEXEC) == 0)
+    start_lock = OwnedFd(control::kStartLockNumber);
+  (void)raw::close_range(control::kStartLockNumber + (start_lock ? 1u : 0u), ~0u, 0);
   (void)!::chdir("/");
   ::umask(077);
+  return start_lock;
 }
 
 void raise_descriptor_limit() {
@@ -145,7 +150,7 @@ ServerSettings settings_of(const Options& options) {
 }
 
 int run(const Options& options) {
-  if (options.autostarted) leave_surroundings();
+  OwnedFd start_lock = options.autostarted ? leave_surroundings() : OwnedFd();
   if (const char* path = std::getenv("RRDMA_DAEMON_LOG"); path != nullptr) log_to_file(path);
   if (options.system && ::geteuid() != 0) {
     log_line("--system serves every user, and programs accept that from root alone: start it as root.");
@@ -155,6 +160,7 @@ int run(const Options& options) {
   const OwnedFd signals = signal_events();
   std::optional<control::HeldPaths> names;
   if (!options.system && !(names = hold_names(false))) return 0;
+  start_lock.reset();
   KeySource keys = system_keys();
   Counters counters;
   EventLoop loop;

@@ -114,12 +114,7 @@ Result<void, Problem> DaemonClient::make_ready(Instant deadline) {
       return {};
     }
     if (session_.obstacle()) return Failure{*session_.obstacle()};
-    if (time >= deadline) {
-      return problem(
-          ETIMEDOUT,
-          "the RRDMA daemon was started or found, but did not answer in time; set RRDMA_DAEMON_LOG to a "
-          "file to see what it says.");
-    }
+    if (time >= deadline) return problem(ETIMEDOUT, session_.awaited());
     wait_for(session_.socket(), POLLIN, std::min(deadline, session_.next_attempt()));
   }
 }

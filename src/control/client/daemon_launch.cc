@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/raw_syscall.h"
+#include "control/names.h"
 #include "host/own_executable.h"
 
 #ifndef RRDMA_DAEMON_INSTALLED
@@ -39,6 +40,7 @@ struct Launch {
   char* const* environment;
   char* second_stack_top;
   long flags;
+  int start_lock;
   volatile int error;
 };
 
@@ -107,17 +109,25 @@ RRDMA_BORROWED_MEMORY void forget_signals() {
   ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof none);
 }
 
-RRDMA_BORROWED_MEMORY void forget_descriptors() {
-  if (::syscall(SYS_close_range, 0u, ~0u, 0u) < 0) {
-    for (unsigned fd = 0; fd < kDescriptorsWithoutCloseRange; ++fd) ::syscall(SYS_close, fd);
-  }
-  for (int i = 0; i < 3; ++i) ::syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0);
+RRDMA_BORROWED_MEMORY void close_from(unsigned first) {
+  if (::syscall(SYS_close_range, first, ~0u, 0u) >= 0) return;
+  for (unsigned fd = first; fd < kDescriptorsWithoutCloseRange; ++fd) ::syscall(SYS_close, fd);
+}
+
+RRDMA_BORROWED_MEMORY void forget_descriptors(int start_lock) {
+  bool is_kept = start_lock == kStartLockNumber && ::syscall(SYS_fcntl, start_lock, F_SETFD, 0) == 0;
+  if (start_lock >= 0 && start_lock != kStartLockNumber)
+    is_kept = ::syscall(SYS_dup3, start_lock, kStartLockNumber, 0) >= 0;
+  close_from(is_kept ? kStartLockNumber + 1u : kStartLockNumber);
+  for (int fd = 0; fd < kStartLockNumber; ++fd) ::syscall(SYS_close, fd);
+  for (int fd = 0; fd < kStartLockNumber; ++fd)
+    ::syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0);  // takes the lowest free number
 }
 
 RRDMA_BORROWED_MEMORY int become_daemon(void* argument) {
   auto* launch = static_cast<Launch*>(argument);
   forget_signals();
-  forget_descriptors();
+  forget_descriptors(launch->start_lock);
   ::syscall(SYS_execve, launch->executable, launch->arguments, launch->environment);
   launch->error = errno;
   ::syscall(SYS_exit_group, 127);
@@ -182,7 +192,7 @@ Result<std::string, Problem> find_daemon() {
                          ": install it, or set RRDMA_DAEMON to its path.");
 }
 
-Result<void, Problem> launch_daemon(const std::string& executable) {
+Result<void, Problem> launch_daemon(const std::string& executable, int start_lock) {
   std::vector<char*> arguments = {const_cast<char*>(executable.c_str()), const_cast<char*>("--autostarted"),
                                   nullptr};
   std::vector<char*> environment;
@@ -199,6 +209,7 @@ Result<void, Problem> launch_daemon(const std::string& executable) {
                 .environment = environment.data(),
                 .second_stack_top = aligned(stacks.data() + 2 * kChildStackSize),
                 .flags = kBorrow,
+                .start_lock = start_lock,
                 .error = 0};
 
   // No handler of the program may run in a child that shares its memory.

@@ -2,7 +2,7 @@
 // vfork does, so that a process of 100 GB starts it as fast as a small one. There is no SIGCHLD and no
 // zombie. The daemon gets its own session, none of the program's descriptors, default signal actions, and no
 // LD_PRELOAD. The daemon itself ensures that only one remains (it holds a name); the client ensures that few
-// are started (start_name).
+// are started (start_lock, which the daemon inherits).
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ namespace rrdma::control {
 // tree), or the installed path. A sentence if there is none.
 [[nodiscard]] Result<std::string, Problem> find_daemon();
 
-// Starts the daemon and returns once it runs. It is not ready yet: retry connecting until it answers. Any
-// thread.
-[[nodiscard]] Result<void, Problem> launch_daemon(const std::string& executable);
+// Starts the daemon and returns once it runs. It is not ready yet: retry connecting until it answers. It
+// holds a copy of `start_lock` (-1: none) until then. Any thread.
+[[nodiscard]] Result<void, Problem> launch_daemon(const std::string& executable, int start_lock);
 
 }  // namespace rrdma::control

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/close_elsewhere.h"
+#include "base/entropy.h"
 #include "control/client/daemon_launch.h"
 #include "control/identity.h"
 #include "control/names.h"
@@ -20,15 +21,21 @@ namespace {
 
 constexpr std::uint32_t kHelloSerial = 1;
 // A daemon that was started answers within milliseconds; one that never starts costs four connects a second.
-constexpr Duration kQuickPause = milliseconds(2);
-constexpr Duration kSlowPause = milliseconds(25);
-constexpr Duration kIdlePause = milliseconds(250);
-constexpr unsigned kQuickAttempts = 100;
-constexpr unsigned kSlowAttempts = 200;
-constexpr Duration kStartPause = milliseconds(200);  // by then, one that met its dying predecessor is gone
-// The process that holds the start lock may be stopped; do not wait forever.
-constexpr Duration kStarterPatience = seconds(2);
+constexpr Duration kPauseMin = milliseconds(2);
+constexpr Duration kPauseMax = milliseconds(250);
+constexpr unsigned kPausesOfADoubling = 3;
+constexpr Duration kStartPauseMin = milliseconds(200);
+constexpr Duration kStartPauseMax = seconds(8);
+// The process that holds the start lock may be stopped; do not wait forever. Without a directory it may be a
+// stranger.
+constexpr Duration kStarterPatience = seconds(12);
+constexpr Duration kStrangerPatience = seconds(2);
 constexpr Duration kRefusalPause = seconds(1);
+
+Duration doubled(Duration first, unsigned times, Duration most) {
+  while (times-- > 0 && first < most) first = first * 2;
+  return std::min(first, most);
+}
 
 std::string executable_name() {
   const std::string path = host::own_executable();
@@ -38,7 +45,7 @@ std::string executable_name() {
 }  // namespace
 
 DaemonSession::DaemonSession(const DaemonSettings& settings, control::ProcessPage* page, std::uint64_t token)
-    : settings_(settings), page_(page), token_(token) {
+    : settings_(settings), page_(page), token_(token), chance_(system_keys()) {
   if (settings_.program.empty()) settings_.program = executable_name();
 }
 
@@ -48,9 +55,14 @@ DaemonSession::State DaemonSession::advance(Instant now) {
   return state_;
 }
 
+// Programs that lost their daemon at the same moment must not come back at the same moment.
+Duration DaemonSession::varied(Duration pause) {
+  const auto half = static_cast<std::uint64_t>(pause.ns / 2);
+  return pause + nanoseconds(static_cast<std::int64_t>(chance_.below(half)));
+}
+
 Duration DaemonSession::pause() {
-  ++failures_;
-  return failures_ < kQuickAttempts ? kQuickPause : failures_ < kSlowAttempts ? kSlowPause : kIdlePause;
+  return varied(doubled(kPauseMin, failures_++ / kPausesOfADoubling, kPauseMax));
 }
 
 void DaemonSession::go_down(Instant next_attempt) {
@@ -63,8 +75,7 @@ void DaemonSession::attempt(Instant now) {
   obstacle_.reset();
   is_busy_ = false;
   if (connect_to_own() || connect_to_network(now)) return greet(now);
-  // A daemon of our own would have no network.
-  if (!obstacle_ && !is_busy_) start_one(now);
+  if (!obstacle_ && !is_running()) start_one(now);
   next_attempt_ = now + pause();
 }
 
@@ -108,6 +119,7 @@ bool DaemonSession::connect_if(const std::string& name, bool (*is_trusted)(const
     return false;
   }
   const auto peer = control::peer_identity(socket_.get());
+  daemon_ = peer.pid;
   socket_.close_at_fork();  // its end tells the daemon that this process is gone
   // A daemon in unknown namespaces may be another container's. It may see packets, as any root of this
   // network can, but none of our memory.
@@ -117,6 +129,13 @@ bool DaemonSession::connect_if(const std::string& name, bool (*is_trusted)(const
   socket_.reset();
   stranger_ = peer;
   return false;
+}
+
+// Whether a daemon holds its lock, or listens, although it takes no connection now. Beside a daemon of the
+// network, one of our own would have no network.
+bool DaemonSession::is_running() {
+  lock_ = control::lock_of_user_daemon();
+  return is_busy_ || !lock_.empty();
 }
 
 void DaemonSession::start_one(Instant now) {
@@ -129,18 +148,49 @@ void DaemonSession::start_one(Instant now) {
     return;
   }
   if (now < next_start_) return;
-  if (!start_lock_) start_lock_ = control::start_lock();
-  if (!start_lock_) {
-    if (waits_for_starter_since_ == kNever) waits_for_starter_since_ = now;
-    if (now - waits_for_starter_since_ < kStarterPatience) return;
+  OwnedFd lock = control::start_lock();
+  if (!lock && waits_for_starter(now)) return;
+  if (lock) {
+    lock.close_at_fork();
+    waits_for_starter_since_ = kNever;
   }
-  next_start_ = now + kStartPause;
+  // A daemon that was being started may have taken its own lock a moment ago.
+  if (is_running()) return;
+  next_start_ = now + varied(doubled(kStartPauseMin, starts_++, kStartPauseMax));
   const auto executable = control::find_daemon();
   if (!executable) {
     obstacle_ = executable.error();
     return;
   }
-  if (const auto launched = control::launch_daemon(*executable); !launched) obstacle_ = launched.error();
+  if (const auto launched = control::launch_daemon(*executable, lock.get()); !launched)
+    obstacle_ = launched.error();
+}
+
+// REQUIRES: errno is of start_lock().
+bool DaemonSession::waits_for_starter(Instant now) {
+  const bool is_ours = errno == EAGAIN;
+  if (waits_for_starter_since_ == kNever) {
+    waits_for_starter_since_ = now;
+    patience_with_starter_ = varied(is_ours ? kStarterPatience : kStrangerPatience);
+  }
+  return now - waits_for_starter_since_ < patience_with_starter_;
+}
+
+std::string DaemonSession::awaited() const {
+  const std::string daemon = "the RRDMA daemon (pid " + std::to_string(daemon_) + ") ";
+  const std::string remedy =
+      "the machine is too busy, or the daemon is stopped; `kill -CONT` it, or kill it and a new one will "
+      "start.";
+  if (state_ == State::kGreeting) return daemon + "took the connection, but did not answer: " + remedy;
+  if (is_busy_) return "the RRDMA daemon runs, but takes no connections: " + remedy;
+  if (!lock_.empty())
+    return "the RRDMA daemon runs (it holds " + lock_ + "), but takes no connections: " + remedy;
+  if (waits_for_starter_since_ != kNever)
+    return "another program started the RRDMA daemon, which does not answer: " + remedy;
+  const std::string log = "set RRDMA_DAEMON_LOG to a file to see what it says.";
+  if (starts_ == 0) return "no RRDMA daemon answers; " + log;
+  const std::string times = starts_ == 1 ? "once" : std::to_string(starts_) + " times";
+  return "rrdmad was started " + times + ", but did not answer; " + log;
 }
 
 control::Hello DaemonSession::hello() const {
@@ -236,8 +286,7 @@ void DaemonSession::receive_greeting(Instant now) {
   for (const Slot lost : welcome->lost_slots) remove_slot(lost);
   state_ = State::kReady;
   ++generation_;
-  failures_ = 0;
-  start_lock_.reset();
+  failures_ = starts_ = 0;
   next_start_ = {};
   waits_for_starter_since_ = kNever;
 }

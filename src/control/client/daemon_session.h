@@ -6,6 +6,10 @@
 //   down ──connect──► greeting ──Welcome──► ready ──hang-up──► down
 //     └─ no daemon: start one (one process starts it, the others wait), try again
 //
+// On a busy machine each needless start delays the daemon that would answer. So no process starts one while a
+// daemon is seen to run or to be started (locks, names.h), and the pauses between tries and between starts
+// grow.
+//
 // This user's own daemon takes precedence over the system daemon, which must be root's (names.h). Threads:
 // one at a time; DaemonClient holds the lock.
 #pragma once
@@ -17,6 +21,7 @@
 #include <vector>
 
 #include "base/instant.h"
+#include "base/keys/key_source.h"
 #include "base/owned_fd.h"
 #include "base/problem.h"
 #include "control/identity.h"
@@ -33,7 +38,7 @@ struct DaemonSettings {
   std::string devices;    // a description: "rrdma0 on eth0"
   bool may_start = true;  // whether to start a daemon if there is none
   // For a connection, and for each reply. On a busy machine a daemon may get no CPU time for seconds.
-  Duration patience = seconds(20);
+  Duration patience = seconds(30);
 };
 
 class DaemonSession {
@@ -52,6 +57,8 @@ class DaemonSession {
   [[nodiscard]] int socket() const { return socket_.get(); }
   // Why there is no connection, if retrying alone will not help.
   [[nodiscard]] const std::optional<Problem>& obstacle() const { return obstacle_; }
+  // A sentence for a caller whose patience has ended: what the session waits for. REQUIRES: not ready.
+  [[nodiscard]] std::string awaited() const;
 
   // REQUIRES: ready. If the daemon is gone (kGone), the session goes down.
   [[nodiscard]] control::SendOutcome send(Octets datagram, std::span<const int> fds);
@@ -80,7 +87,9 @@ class DaemonSession {
   [[nodiscard]] bool connect_to_own();
   [[nodiscard]] bool connect_if(const std::string& name, bool (*is_trusted)(const PeerIdentity& peer));
   [[nodiscard]] bool connect_to_network(Instant now);
+  [[nodiscard]] bool is_running();
   void start_one(Instant now);
+  [[nodiscard]] bool waits_for_starter(Instant now);
   [[nodiscard]] control::Hello hello() const;
   [[nodiscard]] control::SendOutcome send_hello();
   void greet(Instant now);
@@ -88,6 +97,7 @@ class DaemonSession {
   void handle_refusal(const control::Refused& refusal, Instant now);
   void go_down(Instant next_attempt);
   [[nodiscard]] Duration pause();
+  [[nodiscard]] Duration varied(Duration pause);
 
   DaemonSettings settings_;
   control::ProcessPage* const page_;
@@ -97,9 +107,10 @@ class DaemonSession {
   bool is_network_daemon_ = false;        // the daemon with the network, not our own user's
   bool is_placed_ = true;                 // its namespaces are known
   bool is_busy_ = false;                  // a daemon listens, and its queue of callers is full
+  pid_t daemon_ = 0;                      // at the other end of the last connection
+  std::string lock_;                      // the one that a daemon holds without listening; empty: none
   std::optional<PeerIdentity> stranger_;  // the untrusted process at the last name, if any
   OwnedFd parking_;
-  OwnedFd start_lock_;
   std::vector<HeldSlot> slots_;
   control::Welcome welcome_;
   std::uint64_t generation_ = 0;
@@ -109,7 +120,10 @@ class DaemonSession {
   Instant next_attempt_{};
   Instant next_start_{};
   Instant waits_for_starter_since_ = kNever;
-  unsigned failures_ = 0;
+  Duration patience_with_starter_{};
+  unsigned failures_ = 0;  // since the last Welcome
+  unsigned starts_ = 0;    // likewise
+  KeySource chance_;       // for pauses
 };
 
 }  // namespace rrdma::control
