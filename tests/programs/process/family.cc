@@ -17,6 +17,8 @@ namespace proof {
 namespace {
 
 constexpr double kMeetSeconds = 600;
+// When a member has failed, the others wait for it in vain. Those that fail by themselves may say why.
+constexpr double kSecondsAfterFailure = 2;
 
 }  // namespace
 
@@ -43,8 +45,8 @@ void Family::start(const std::function<void(unsigned)>& life) {
   }
 }
 
-unsigned Family::wait(double seconds, const std::vector<unsigned>& expendable) {
-  const double until = monotonic_seconds() + seconds;
+unsigned Family::wait(double seconds, const std::function<bool(unsigned)>& may_fail) {
+  double until = monotonic_seconds() + seconds;
   std::vector<bool> ended(members_, false);
   unsigned bad = 0;
   for (unsigned left = members_; left != 0;) {
@@ -59,9 +61,8 @@ unsigned Family::wait(double seconds, const std::vector<unsigned>& expendable) {
     if (member >= members_) continue;
     ended[member] = true;
     --left;
-    const bool may_fail = std::find(expendable.begin(), expendable.end(), member) != expendable.end();
-    if (status == 0 || may_fail) continue;
-    ++bad;
+    if (status == 0 || (may_fail && may_fail(member))) continue;
+    if (bad++ == 0) until = std::min(until, monotonic_seconds() + kSecondsAfterFailure);
     std::fprintf(stderr, "member %u (pid %d) ended with status 0x%x\n", member, static_cast<int>(pid),
                  static_cast<unsigned>(status));
   }

@@ -23,9 +23,9 @@ class Family {
   void start(const std::function<void(unsigned member)>& life);
   // The pids by member. REQUIRES: in the parent, after start().
   [[nodiscard]] const std::vector<pid_t>& pids() const { return pids_; }
-  // Waits for all members; returns how many failed. Kills the rest after `seconds`. Members in `expendable`
-  // may end in any way.
-  [[nodiscard]] unsigned wait(double seconds, const std::vector<unsigned>& expendable = {});
+  // Waits for all members; returns how many failed. Kills the rest after `seconds`, or soon after one failed.
+  // `may_fail` is asked about each member that ended badly.
+  [[nodiscard]] unsigned wait(double seconds, const std::function<bool(unsigned member)>& may_fail = {});
 
   // For members, in their own processes:
   [[nodiscard]] Hello& hello(unsigned from, unsigned to);

@@ -1,9 +1,16 @@
 """Many processes, queue pairs and threads at once."""
 
 import os
+import pathlib
 import re
+import signal
+import time
 
-from surroundings import LINKS, Host, Pair, ProcessTest, amount, main, report
+from surroundings import LINKS, Host, Pair, ProcessTest, amount, main, report, wait_until
+
+
+def children_of(pid):
+    return [int(word) for word in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
 
 
 class Many(ProcessTest):
@@ -28,6 +35,16 @@ class Many(ProcessTest):
             program = host.run("mesh", f"--members={members}", "--messages=20", "--octets=256", "--window=4", "--memory",
                                f"--seconds={amount(120, 1700)}", environment=environment, seconds=amount(150, 1800))
             report(f"{link}: {program.lines(str(members))[0]}; {program.lines('memory')[0]}")
+
+    def test_mesh_ends_soon_after_one_failed(self):
+        """The others would wait for it in vain, and the harness for them."""
+        host = Host()
+        program = host.start("mesh", "--members=8", "--messages=100000000")
+        self.assertTrue(wait_until(lambda: len(children_of(program.pid)) == 8, 30))
+        os.kill(children_of(program.pid)[0], signal.SIGKILL)
+        begin = time.monotonic()
+        self.assertEqual(program.wait(30), 1)
+        report(f"ended {time.monotonic() - begin:.1f} s after the first: {program.lines('mesh')[-1]}")
 
     def test_1000_queue_pairs(self):
         host = Host()
