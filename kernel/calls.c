@@ -28,7 +28,8 @@ int rrdma_name(struct rrdma_dev *dev, struct rrdma_object *object, enum rrdma_ki
 
 	object->dev = dev;
 	object->kind = kind;
-	object->told = false;
+	object->ready = false;
+	object->told = 0;
 	object->serial = atomic_long_inc_return(&serials);
 	refcount_set(&object->refs, 1);
 	init_completion(&object->unused);
@@ -64,20 +65,6 @@ void rrdma_release(struct rrdma_object *object)
 		complete(&object->unused);
 }
 
-/* Of any kind. */
-static struct rrdma_object *rrdma_hold_at(struct rrdma_dev *dev, unsigned long handle)
-{
-	struct rrdma_object *object;
-	unsigned long flags;
-
-	xa_lock_irqsave(&dev->objects, flags);
-	object = xa_load(&dev->objects, handle);
-	if (object && !refcount_inc_not_zero(&object->refs))
-		object = NULL;
-	xa_unlock_irqrestore(&dev->objects, flags);
-	return object;
-}
-
 static struct rrdma_call *rrdma_make_call(const struct rrdma_request *request, gfp_t how)
 {
 	struct rrdma_call *call = kzalloc(sizeof(*call), how);
@@ -89,13 +76,44 @@ static struct rrdma_call *rrdma_make_call(const struct rrdma_request *request, g
 	return call;
 }
 
-static bool rrdma_enqueue(struct rrdma_dev *dev, struct rrdma_call *call, bool wants_reply)
+bool rrdma_mark_told(struct rrdma_object *object, u32 daemon)
+{
+	struct rrdma_dev *dev = object->dev;
+	unsigned long flags;
+	bool serves;
+
+	spin_lock_irqsave(&dev->lock, flags);
+	serves = daemon && daemon == dev->serving;
+	if (serves)
+		WRITE_ONCE(object->told, daemon);
+	spin_unlock_irqrestore(&dev->lock, flags);
+	return serves;
+}
+
+/* In one step: if the daemon dies after it, the object gets its event; if before, its creation fails. */
+bool rrdma_mark_ready(struct rrdma_object *object, u32 daemon)
+{
+	struct rrdma_dev *dev = object->dev;
+	unsigned long flags;
+	bool serves;
+
+	spin_lock_irqsave(&dev->lock, flags);
+	serves = daemon && daemon == dev->serving;
+	if (serves) {
+		WRITE_ONCE(object->told, daemon);
+		WRITE_ONCE(object->ready, true);
+	}
+	spin_unlock_irqrestore(&dev->lock, flags);
+	return serves;
+}
+
+static bool rrdma_enqueue(struct rrdma_dev *dev, u32 daemon, struct rrdma_call *call, bool wants_reply)
 {
 	unsigned long flags;
 	bool served;
 
 	spin_lock_irqsave(&dev->lock, flags);
-	served = dev->daemon;
+	served = daemon && daemon == dev->serving;
 	if (served) {
 		call->request.tag = wants_reply ? ++dev->last_tag : 0;
 		list_add_tail(&call->entry, &dev->calls);
@@ -118,15 +136,15 @@ static void rrdma_turn_into_note(struct rrdma_dev *dev, struct rrdma_call *call,
  * Takes the call. An unanswered request that the daemon never read is withdrawn, so that a stalled daemon collects no
  * notes; if it was read, `undo` (0: nothing) follows it. An end is never withdrawn.
  */
-static int rrdma_wait_for_reply(struct rrdma_dev *dev, struct rrdma_call *call, struct rrdma_reply *reply, u32 undo,
-				bool ends)
+static int rrdma_wait_for_reply(struct rrdma_dev *dev, u32 daemon, struct rrdma_call *call, struct rrdma_reply *reply,
+				u32 undo, bool ends)
 {
 	long patience = RRDMA_CALL_TIMEOUT, left;
 	unsigned long flags;
 	bool noted = false;
 	int err;
 
-	if (!rrdma_enqueue(dev, call, true)) {
+	if (!rrdma_enqueue(dev, daemon, call, true)) {
 		kfree(call);
 		return -ENETDOWN;
 	}
@@ -157,33 +175,37 @@ static int rrdma_wait_for_reply(struct rrdma_dev *dev, struct rrdma_call *call, 
 	return err;
 }
 
-int rrdma_ask(struct rrdma_dev *dev, const struct rrdma_request *request, struct rrdma_reply *reply, u32 undo)
+int rrdma_ask(struct rrdma_dev *dev, u32 daemon, const struct rrdma_request *request, struct rrdma_reply *reply,
+	      u32 undo)
 {
 	struct rrdma_call *call = rrdma_make_call(request, GFP_KERNEL);
 
-	return call ? rrdma_wait_for_reply(dev, call, reply, undo, false) : -ENOMEM;
+	return call ? rrdma_wait_for_reply(dev, daemon, call, reply, undo, false) : -ENOMEM;
 }
 
 /* The end of something must not be lost: without an answer the request becomes a note. */
-int rrdma_ask_end(struct rrdma_dev *dev, const struct rrdma_request *request)
+int rrdma_ask_end(struct rrdma_object *object, const struct rrdma_request *request)
 {
-	return rrdma_wait_for_reply(dev, rrdma_make_call(request, GFP_KERNEL | __GFP_NOFAIL), NULL, request->op, true);
+	struct rrdma_call *call = rrdma_make_call(request, GFP_KERNEL | __GFP_NOFAIL);
+
+	return rrdma_wait_for_reply(object->dev, READ_ONCE(object->told), call, NULL, request->op, true);
 }
 
-int rrdma_tell(struct rrdma_dev *dev, const struct rrdma_request *request)
+int rrdma_tell(struct rrdma_dev *dev, u32 daemon, const struct rrdma_request *request, gfp_t how)
 {
-	struct rrdma_call *call = rrdma_make_call(request, GFP_ATOMIC);
+	struct rrdma_call *call = rrdma_make_call(request, how);
 
 	if (!call)
 		return -ENOMEM;
-	if (rrdma_enqueue(dev, call, false))
+	if (rrdma_enqueue(dev, daemon, call, false))
 		return 0;
 	kfree(call);
 	return -ENETDOWN;
 }
 
-int rrdma_tell_latest(struct rrdma_dev *dev, const struct rrdma_request *request)
+int rrdma_tell_latest(struct rrdma_object *object, const struct rrdma_request *request)
 {
+	struct rrdma_dev *dev = object->dev;
 	struct rrdma_call *call;
 	unsigned long flags;
 	bool replaced = false;
@@ -197,15 +219,15 @@ int rrdma_tell_latest(struct rrdma_dev *dev, const struct rrdma_request *request
 		break;
 	}
 	spin_unlock_irqrestore(&dev->lock, flags);
-	return replaced ? 0 : rrdma_tell(dev, request);
+	return replaced ? 0 : rrdma_tell(dev, READ_ONCE(object->told), request, GFP_KERNEL);
 }
 
 void rrdma_tell_destroyed(struct rrdma_object *object, u32 op)
 {
 	struct rrdma_request request = { .op = op, .handle = object->handle };
 
-	if (object->told)
-		rrdma_tell(object->dev, &request);
+	if (rrdma_is_told(object))
+		rrdma_tell(object->dev, object->told, &request, GFP_KERNEL | __GFP_NOFAIL);
 }
 
 void rrdma_ring_doorbell(struct rrdma_qp *qp)
@@ -336,18 +358,48 @@ int rrdma_attach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
 		err = -ENODEV;
 	else if (dev->daemon || dev->detaching)
 		err = -EBUSY;
-	else
+	if (!err) {
 		dev->daemon = session;
+		dev->last_daemon += dev->last_daemon == U32_MAX ? 2 : 1;	/* 0 is nobody */
+		WRITE_ONCE(dev->serving, dev->last_daemon);
+	}
 	spin_unlock_irqrestore(&dev->lock, flags);
 	return err;
+}
+
+static void rrdma_flush_all(struct rrdma_dev *dev)
+{
+	struct rrdma_object *object;
+	unsigned long index;
+
+	xa_for_each(&dev->objects, index, object) {
+		object = rrdma_find(dev, index, RRDMA_QP);
+		if (object) {
+			struct rrdma_qp *qp = container_of(object, struct rrdma_qp, object);
+
+			rrdma_flush_qp(qp);
+			rrdma_raise_event(dev, index, IB_EVENT_QP_FATAL);
+			if (qp->srq)
+				rrdma_raise_event(dev, index, IB_EVENT_QP_LAST_WQE_REACHED);
+			rrdma_release(object);
+		}
+		object = rrdma_find(dev, index, RRDMA_SRQ);
+		if (object) {
+			struct rrdma_srq *srq = container_of(object, struct rrdma_srq, object);
+
+			if (!srq->user && READ_ONCE(object->ready))
+				rrdma_rewind_queue(&srq->queue);
+			rrdma_release(object);
+		}
+		cond_resched();
+	}
 }
 
 /* Everything that the daemon knew is lost: its QPs are dead, and callers get an error. */
 void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
 {
 	struct rrdma_call *call, *next;
-	struct rrdma_object *object;
-	unsigned long index, flags;
+	unsigned long flags;
 	LIST_HEAD(told);
 
 	spin_lock_irqsave(&dev->lock, flags);
@@ -356,6 +408,8 @@ void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
 		return;
 	}
 	dev->daemon = NULL;
+	/* From here on no REG_MR opens a region; one that still does so holds the lock of a queue that is flushed below. */
+	WRITE_ONCE(dev->serving, 0);
 	dev->stalled = false;
 	dev->detaching = true;
 	dev->mads = 0;
@@ -378,28 +432,7 @@ void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
 	list_for_each_entry_safe(call, next, &told, entry)
 		kfree(call);
 
-	/* First of all objects: a REG_MR that still opens a region then holds the lock of a queue that is flushed below. */
-	xa_for_each(&dev->objects, index, object) {
-		object = rrdma_hold_at(dev, index);
-		if (!object)
-			continue;
-		WRITE_ONCE(object->told, false);
-		rrdma_release(object);
-	}
-	xa_for_each(&dev->objects, index, object) {
-		object = rrdma_find(dev, index, RRDMA_QP);
-		if (!object)
-			continue;
-		if (index != READ_ONCE(dev->gsi)) {
-			struct rrdma_qp *qp = container_of(object, struct rrdma_qp, object);
-
-			rrdma_flush_qp(qp);
-			rrdma_raise_event(dev, index, IB_EVENT_QP_FATAL);
-			if (qp->srq)
-				rrdma_raise_event(dev, index, IB_EVENT_QP_LAST_WQE_REACHED);
-		}
-		rrdma_release(object);
-	}
+	rrdma_flush_all(dev);
 	rrdma_close_all_fast(dev);
 	spin_lock_irqsave(&dev->lock, flags);
 	dev->detaching = false;

@@ -43,6 +43,7 @@ int rrdma_create_cq(struct ib_cq *ib, const struct ib_cq_init_attr *attr, struct
 			goto unname;
 	}
 	ib->cqe = attr->cqe;
+	WRITE_ONCE(cq->object.ready, true);
 	return 0;
 
 unname:
@@ -122,16 +123,58 @@ static int rrdma_move_completions(struct rrdma_cq *cq, struct rrdma_ring *to, u3
 	return 0;
 }
 
+/*
+ * Nobody knows whether the daemon had begun the new ring when it died: it publishes there everything at once. If not, what
+ * is in the old one moves now, if it fits.
+ */
+void rrdma_settle_resize(struct rrdma_cq *cq)
+{
+	if (!cq->next || cq->moved)
+		return;
+	if (!(READ_ONCE(cq->next->buf->producer_index) & (cq->next->slots - 1)) &&
+	    rrdma_move_completions(cq, cq->next, cq->next_entries))
+		return;
+	swap(cq->ring, cq->next);
+	cq->moved = true;
+}
+
+/* Asks the daemon, if it writes to the CQ. REQUIRES: cq->resizing, and cq->next. Leaves the ring to drop in cq->next. */
+static int rrdma_switch_ring(struct rrdma_cq *cq)
+{
+	struct rrdma_request request = { .op = RRDMA_OP_RESIZE_CQ, .handle = cq->object.handle };
+	bool told = rrdma_is_told(&cq->object), missed;
+	int err = 0;
+
+	if (told) {
+		request.resize.ring = rrdma_ring_form(cq->next);
+		request.resize.entries = cq->next_entries;
+		err = rrdma_ask(cq->object.dev, READ_ONCE(cq->object.told), &request, NULL, 0);
+	}
+	spin_lock_irq(&cq->lock);
+	if (!told || err == -ENETDOWN) {
+		err = -EINVAL;
+		rrdma_settle_resize(cq);
+	} else if (!err && !cq->moved) {
+		swap(cq->ring, cq->next);
+		cq->moved = true;
+	}
+	if (cq->moved)
+		err = 0;	/* its flushed requests may be there already, whatever the daemon answered */
+	WRITE_ONCE(*rrdma_armed_word(cq->ring), cq->armed);
+	missed = cq->armed && !rrdma_cq_is_empty(cq);
+	spin_unlock_irq(&cq->lock);
+	if (missed)
+		rrdma_complete_cq(cq);	/* it may have come before the armed word */
+	return err;
+}
+
 /* The provider keeps other threads of the program from the CQ meanwhile, and maps the new ring. */
 int rrdma_resize_cq(struct ib_cq *ib, int entries, struct ib_udata *udata)
 {
 	struct rrdma_cq *cq = to_cq(ib);
-	struct rrdma_dev *dev = cq->object.dev;
-	struct rrdma_request request = { .op = RRDMA_OP_RESIZE_CQ, .handle = cq->object.handle };
 	struct rxe_resize_cq_resp response = {};
 	struct rrdma_ucontext *ucontext;
 	struct rrdma_ring *ring;
-	bool told, missed;
 	int err;
 
 	if (!cq->user || !udata || udata->outlen < sizeof(response))
@@ -139,52 +182,47 @@ int rrdma_resize_cq(struct ib_cq *ib, int entries, struct ib_udata *udata)
 	if (entries < 1 || entries > RRDMA_CQE_MAX)
 		return -EINVAL;
 	ucontext = rdma_udata_to_drv_context(udata, struct rrdma_ucontext, ib);
-	ring = rrdma_make_ring(dev, entries, sizeof(struct ib_uverbs_wc));
+	ring = rrdma_make_ring(cq->object.dev, entries, sizeof(struct ib_uverbs_wc));
 	if (IS_ERR(ring))
 		return PTR_ERR(ring);
 	err = rrdma_show_ring(ring, &ucontext->ib, &response.mi);
 	if (!err)
 		err = ib_copy_to_udata(udata, &response, sizeof(response));
+	if (!err)
+		err = mutex_lock_killable(&cq->resizing);
 	if (err)
 		goto drop;
-	mutex_lock(&cq->resizing);
 	spin_lock_irq(&cq->lock);
 	*rrdma_armed_word(ring) = cq->armed;
+	cq->next = ring;
+	cq->next_entries = entries;
+	cq->moved = false;
 	spin_unlock_irq(&cq->lock);
-	told = READ_ONCE(cq->object.told) && READ_ONCE(dev->daemon);
-	if (told) {
-		request.resize.ring = rrdma_ring_form(ring);
-		request.resize.entries = entries;
-		err = rrdma_ask(dev, &request, NULL, 0);
-	}
-	spin_lock_irq(&cq->lock);
-	if (!err && !told)
-		err = rrdma_move_completions(cq, ring, entries);
-	if (!err)
-		swap(cq->ring, ring);
-	WRITE_ONCE(*rrdma_armed_word(cq->ring), cq->armed);
-	missed = cq->armed && !rrdma_cq_is_empty(cq);
-	spin_unlock_irq(&cq->lock);
-	if (missed)
-		rrdma_complete_cq(cq);	/* it may have come before the armed word */
+	err = rrdma_switch_ring(cq);
 	if (!err)
 		ib->cqe = entries;
+	spin_lock_irq(&cq->lock);
+	ring = cq->next;
+	cq->next = NULL;
+	spin_unlock_irq(&cq->lock);
 	mutex_unlock(&cq->resizing);
 drop:
 	rrdma_drop_ring(ring);
 	return err;
 }
 
-struct rrdma_queue_form rrdma_cq_form(struct rrdma_cq *cq)
+int rrdma_cq_form(struct rrdma_cq *cq, u32 daemon, struct rrdma_queue_form *form)
 {
-	struct rrdma_queue_form form = { .handle = cq->object.handle };
 	unsigned long flags;
 
-	mutex_lock(&cq->resizing);	/* the daemon must not get the ring that a resize is about to replace */
+	/* The daemon must not get the ring that a resize is about to replace. */
+	if (mutex_lock_killable(&cq->resizing))
+		return -EINTR;
 	spin_lock_irqsave(&cq->lock, flags);
-	form.ring = rrdma_ring_form(cq->ring);
-	cq->object.told = true;		/* the kernel writes no CQE of a program any more */
+	form->handle = cq->object.handle;
+	form->ring = rrdma_ring_form(cq->ring);
+	rrdma_mark_told(&cq->object, daemon);	/* the kernel writes no CQE of a program any more */
 	spin_unlock_irqrestore(&cq->lock, flags);
 	mutex_unlock(&cq->resizing);
-	return form;
+	return 0;
 }

@@ -12,6 +12,7 @@
 
 static LIST_HEAD(rrdma_devices);
 static DEFINE_MUTEX(rrdma_devices_mutex);
+static struct lock_class_key rrdma_objects_class, rrdma_fast_class, rrdma_grants_class;
 
 struct rrdma_dev *rrdma_hold_device(const char *name)
 {
@@ -281,9 +282,13 @@ int rrdma_add_device(const char *name, struct net_device *ndev)
 	mutex_init(&dev->mapping_mutex);
 	init_waitqueue_head(&dev->wait);
 	init_waitqueue_head(&dev->bells);
+	/* Each of its own class for lockdep: a queue's lock is taken under that of the grants, and over that of fast. */
 	xa_init_flags(&dev->objects, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->fast, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->grants, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ);
+	lockdep_set_class(&dev->objects.xa_lock, &rrdma_objects_class);
+	lockdep_set_class(&dev->fast.xa_lock, &rrdma_fast_class);
+	lockdep_set_class(&dev->grants.xa_lock, &rrdma_grants_class);
 	dev->ndev = ndev;
 	dev_hold(ndev);
 

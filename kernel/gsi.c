@@ -33,7 +33,7 @@ static void rrdma_send_mad(struct rrdma_qp *qp, const struct ib_send_wr *wr)
 	}
 	dev->mads++;
 	spin_unlock_irqrestore(&dev->lock, flags);
-	if (!rrdma_tell(dev, &request))
+	if (!rrdma_tell(dev, rrdma_serving(dev), &request, GFP_ATOMIC))
 		return;
 	spin_lock_irqsave(&dev->lock, flags);
 	if (dev->mads)

@@ -43,6 +43,7 @@ static int rrdma_list_pages(struct rrdma_mr *mr)
 static int rrdma_introduce(struct rrdma_mr *mr, struct ib_pd *ib, struct rrdma_request *request)
 {
 	struct rrdma_dev *dev = to_dev(ib->device);
+	u32 daemon = rrdma_serving(dev);
 	struct rrdma_reply reply;
 	int err = rrdma_name(dev, &mr->object, RRDMA_MR);
 
@@ -50,15 +51,16 @@ static int rrdma_introduce(struct rrdma_mr *mr, struct ib_pd *ib, struct rrdma_r
 		return err;
 	request->handle = mr->object.handle;
 	request->region.pd = to_pd(ib)->object.handle;
-	WRITE_ONCE(to_pd(ib)->object.told, true);
-	err = rrdma_ask(dev, request, &reply, RRDMA_OP_DEREGISTER);
+	rrdma_mark_told(&to_pd(ib)->object, daemon);
+	err = rrdma_ask(dev, daemon, request, &reply, RRDMA_OP_DEREGISTER);
+	if (!err && !rrdma_mark_told(&mr->object, daemon))
+		err = -ENETDOWN;
 	if (err) {
 		rrdma_unname(&mr->object);
 		if (mr->umem)
 			rrdma_unmap_region(mr);
 		return err;
 	}
-	WRITE_ONCE(mr->object.told, true);
 	mr->ib.lkey = mr->ib.rkey = reply.number;
 	return 0;
 }
@@ -80,6 +82,7 @@ struct ib_mr *rrdma_reg_user_mr(struct ib_pd *ib, u64 start, u64 length, u64 vir
 	if (err)
 		goto release;
 	mr->rights = access;
+	mr->iova = virt;
 	request.region.access = access;
 	request.region.address = virt;
 	request.region.length = length;
@@ -110,8 +113,8 @@ struct ib_mr *rrdma_rereg_user_mr(struct ib_mr *ib, int flags, u64 start, u64 le
 		return ERR_PTR(-EOPNOTSUPP);
 	if (!(flags & IB_MR_REREG_TRANS)) {
 		start = mr->umem->address;
-		length = mr->ib.length;
-		virt = mr->ib.iova;
+		length = mr->umem->length;
+		virt = mr->iova;
 	}
 	return rrdma_reg_user_mr(flags & IB_MR_REREG_PD ? pd : ib->pd, start, length, virt,
 				 flags & IB_MR_REREG_ACCESS ? access : mr->rights, udata);
@@ -123,6 +126,7 @@ int rrdma_alloc_mw(struct ib_mw *ib, struct ib_udata *udata)
 	struct rrdma_mw *mw = to_mw(ib);
 	struct rrdma_dev *dev = to_dev(ib->device);
 	struct rrdma_request request = { .op = RRDMA_OP_ALLOC_WINDOW };
+	u32 daemon = rrdma_serving(dev);
 	struct rrdma_reply reply;
 	int err = rrdma_name(dev, &mw->object, RRDMA_MW);
 
@@ -131,13 +135,14 @@ int rrdma_alloc_mw(struct ib_mw *ib, struct ib_udata *udata)
 	request.handle = mw->object.handle;
 	request.window.pd = to_pd(ib->pd)->object.handle;
 	request.window.type = ib->type;
-	WRITE_ONCE(to_pd(ib->pd)->object.told, true);
-	err = rrdma_ask(dev, &request, &reply, RRDMA_OP_FREE_WINDOW);
+	rrdma_mark_told(&to_pd(ib->pd)->object, daemon);
+	err = rrdma_ask(dev, daemon, &request, &reply, RRDMA_OP_FREE_WINDOW);
+	if (!err && !rrdma_mark_told(&mw->object, daemon))
+		err = -ENETDOWN;
 	if (err) {
 		rrdma_unname(&mw->object);
 		return err;
 	}
-	WRITE_ONCE(mw->object.told, true);
 	ib->rkey = reply.number;
 	return 0;
 }
@@ -147,8 +152,7 @@ int rrdma_dealloc_mw(struct ib_mw *ib)
 	struct rrdma_mw *mw = to_mw(ib);
 	struct rrdma_request request = { .op = RRDMA_OP_FREE_WINDOW, .handle = mw->object.handle };
 
-	if (READ_ONCE(mw->object.told))
-		rrdma_ask_end(mw->object.dev, &request);
+	rrdma_ask_end(&mw->object, &request);
 	rrdma_unname(&mw->object);
 	return 0;
 }
@@ -165,7 +169,7 @@ static int rrdma_index_fast(struct rrdma_dev *dev, struct rrdma_mr *mr)
 	mr->place = mr->ib.rkey >> 8;
 	xa_lock_irq(&dev->fast);
 	earlier = xa_load(&dev->fast, mr->place);
-	taken = earlier && READ_ONCE(earlier->told);
+	taken = earlier && rrdma_is_told(earlier);
 	xa_unlock_irq(&dev->fast);
 	if (taken)
 		return -EBUSY;
@@ -201,7 +205,7 @@ struct ib_mr *rrdma_alloc_mr(struct ib_pd *ib, enum ib_mr_type type, u32 sges)
 		return &mr->ib;
 
 	request.op = RRDMA_OP_DEREGISTER;
-	rrdma_ask_end(dev, &request);
+	rrdma_ask_end(&mr->object, &request);
 	rrdma_unname(&mr->object);
 free:
 	kvfree(mr->pages);
@@ -233,7 +237,7 @@ void rrdma_open_fast(struct rrdma_mr *mr, struct rrdma_qp *qp, u32 access)
 {
 	unsigned long flags;
 
-	if (!READ_ONCE(mr->object.told))
+	if (!rrdma_is_told(&mr->object))
 		return;		/* its daemon is gone */
 	WRITE_ONCE(qp->registers, true);
 	spin_lock_irqsave(&mr->lock, flags);
@@ -358,7 +362,7 @@ int rrdma_dereg_mr(struct ib_mr *ib, struct ib_udata *udata)
 			rrdma_close_fast(mr);
 			xa_cmpxchg_irq(&mr->object.dev->fast, mr->place, &mr->object, NULL, 0);
 		}
-		rrdma_ask_end(mr->object.dev, &request);
+		rrdma_ask_end(&mr->object, &request);
 		rrdma_unname(&mr->object);
 		if (mr->umem)
 			rrdma_unmap_region(mr);

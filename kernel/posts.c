@@ -132,10 +132,11 @@ static void rrdma_flush_user_queue(struct rrdma_ring *ring, struct rrdma_qp *qp,
 	if (!ring)
 		return;
 	spin_lock_irqsave(&cq->lock, flags);
-	if (READ_ONCE(qp->object.dev->daemon) && cq->object.told) {
+	if (rrdma_is_told(&cq->object)) {
 		spin_unlock_irqrestore(&cq->lock, flags);
 		return;		/* a new daemon writes to this CQ */
 	}
+	rrdma_settle_resize(cq);
 	producer = READ_ONCE(ring->buf->producer_index) & (ring->slots - 1);
 	index = READ_ONCE(ring->buf->consumer_index) & (ring->slots - 1);
 	cqe_index = READ_ONCE(cq->ring->buf->producer_index) & (cq->ring->slots - 1);
@@ -231,6 +232,45 @@ static int rrdma_fill_list(struct rrdma_queue *queue, struct rrdma_work *work, u
 	return length >> 31 ? -EINVAL : 0;
 }
 
+static int rrdma_fill_receive_slot(struct rrdma_queue *queue, struct rrdma_work *work, u32 slot,
+				   const struct ib_sge *list, int count)
+{
+	struct rxe_recv_wqe *wqe = rrdma_slot(queue->ring, slot);
+
+	memset(wqe, 0, sizeof(*wqe));
+	wqe->wr_id = slot;
+	return rrdma_fill_list(queue, work, slot, list, count, &wqe->dma);
+}
+
+/*
+ * An SRQ whose daemon is gone. Receives complete in any order, so the ring's index does not say which requests that daemon
+ * still had. The kernel knows: they move to the end of the ring, and the next daemon takes them all.
+ */
+void rrdma_rewind_queue(struct rrdma_queue *queue)
+{
+	unsigned long flags;
+	u32 from, to, left;
+
+	spin_lock_irqsave(&queue->lock, flags);
+	from = to = queue->producer;
+	for (left = queue->ring->slots; left; left--) {
+		struct rrdma_work *work = rrdma_work_at(queue, --from), *moved;
+
+		if (work->state != RRDMA_WORK_POSTED || --to == from)
+			continue;
+		moved = rrdma_work_at(queue, to);
+		moved->wr_id = work->wr_id;
+		moved->opcode = work->opcode;
+		moved->signaled = work->signaled;
+		moved->state = RRDMA_WORK_POSTED;
+		work->state = RRDMA_WORK_FREE;
+		rrdma_fill_receive_slot(queue, moved, to & (queue->ring->slots - 1), work->sge, work->sges);
+	}
+	WRITE_ONCE(queue->ring->buf->consumer_index, to & (queue->ring->slots - 1));
+	WRITE_ONCE(queue->ring->buf->producer_index, queue->producer & (queue->ring->slots - 1));
+	spin_unlock_irqrestore(&queue->lock, flags);
+}
+
 static int rrdma_fill_send(struct rrdma_qp *qp, struct rrdma_work *work, const struct ib_send_wr *wr,
 			   struct rxe_send_wqe *wqe)
 {
@@ -283,6 +323,8 @@ static int rrdma_fill_send(struct rrdma_qp *qp, struct rrdma_work *work, const s
 /* What a request changes in the kernel, before the daemon sees it. */
 static void rrdma_apply_send(struct rrdma_qp *qp, const struct ib_send_wr *wr)
 {
+	enum ib_qp_state state = READ_ONCE(qp->attr.qp_state);
+
 	if (READ_ONCE(qp->dead))
 		return;		/* its keys were those of another daemon */
 	if (wr->opcode == IB_WR_LOCAL_INV) {
@@ -291,7 +333,9 @@ static void rrdma_apply_send(struct rrdma_qp *qp, const struct ib_send_wr *wr)
 		struct rrdma_mr *mr = to_mr(reg_wr(wr)->mr);
 
 		mr->ib.lkey = mr->ib.rkey = reg_wr(wr)->key;
-		rrdma_open_fast(mr, qp, reg_wr(wr)->access);
+		/* In the error state it flushes, and then its memory is the user's again. */
+		if (state == IB_QPS_RTS || state == IB_QPS_SQD)
+			rrdma_open_fast(mr, qp, reg_wr(wr)->access);
 	}
 }
 
@@ -366,7 +410,6 @@ static int rrdma_post_receives(struct rrdma_queue *queue, const struct ib_recv_w
 	spin_lock_irqsave(&queue->lock, flags);
 	for (; wr && !err; wr = wr->next) {
 		u32 slot = queue->producer & (queue->ring->slots - 1);
-		struct rxe_recv_wqe *wqe = rrdma_slot(queue->ring, slot);
 		struct rrdma_work *work = rrdma_take_work(queue);
 
 		*bad = wr;
@@ -374,16 +417,14 @@ static int rrdma_post_receives(struct rrdma_queue *queue, const struct ib_recv_w
 			err = -ENOMEM;
 			break;
 		}
-		memset(wqe, 0, sizeof(*wqe));
 		work->wr_id = wr->wr_id;
 		work->opcode = IB_WC_RECV;
 		work->signaled = true;
-		err = rrdma_fill_list(queue, work, slot, wr->sg_list, wr->num_sge, &wqe->dma);
+		err = rrdma_fill_receive_slot(queue, work, slot, wr->sg_list, wr->num_sge);
 		if (err) {
 			rrdma_free_work(work);
 			break;
 		}
-		wqe->wr_id = slot;
 		queue->producer++;
 		smp_store_release(&queue->ring->buf->producer_index, queue->producer & (queue->ring->slots - 1));
 	}
@@ -533,7 +574,9 @@ static bool rrdma_poll_ring(struct rrdma_cq *cq, struct ib_wc *wc, u32 *tries)
 		if (!object)
 			continue;
 		qp = container_of(object, struct rrdma_qp, object);
-		if (!qp->user && (cqe.opcode & IB_WC_RECV ? qp->receive_cq : qp->send_cq) == cq)
+		/* QP1 is the kernel's alone: its queues must outlive this daemon. */
+		if (!qp->user && qp->ib.qp_type != IB_QPT_GSI &&
+		    (cqe.opcode & IB_WC_RECV ? qp->receive_cq : qp->send_cq) == cq)
 			taken = rrdma_take_cqe(qp, &cqe, wc);
 		rrdma_release(object);
 		if (taken)
@@ -545,12 +588,13 @@ static bool rrdma_poll_ring(struct rrdma_cq *cq, struct ib_wc *wc, u32 *tries)
 int rrdma_poll_cq(struct ib_cq *ib, int count, struct ib_wc *wc)
 {
 	struct rrdma_cq *cq = to_cq(ib);
-	u32 tries = cq->ring->slots;
 	unsigned long flags;
 	int taken = 0;
+	u32 tries;
 
 	if (cq->user)
 		return 0;
+	tries = cq->ring->slots;
 	spin_lock_irqsave(&cq->lock, flags);
 	while (taken < count) {
 		struct rrdma_work *work;

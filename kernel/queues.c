@@ -125,6 +125,7 @@ int rrdma_create_srq(struct ib_srq *ib, struct ib_srq_init_attr *init, struct ib
 	}
 	if (err)
 		goto unname;
+	WRITE_ONCE(srq->object.ready, true);
 	return 0;
 
 unname:
@@ -147,9 +148,7 @@ int rrdma_modify_srq(struct ib_srq *ib, struct ib_srq_attr *attr, enum ib_srq_at
 		return -EINVAL;
 	srq->limit = attr->srq_limit;
 	request.limit = attr->srq_limit;
-	if (srq->object.told)
-		rrdma_tell_latest(srq->object.dev, &request);
-	return 0;
+	return rrdma_is_told(&srq->object) ? rrdma_tell_latest(&srq->object, &request) : 0;
 }
 
 int rrdma_query_srq(struct ib_srq *ib, struct ib_srq_attr *attr)
@@ -273,22 +272,26 @@ static int rrdma_ask_for_qp(struct rrdma_qp *qp)
 	struct rrdma_dev *dev = qp->object.dev;
 	struct rrdma_request request = { .op = RRDMA_OP_CREATE_QP, .handle = qp->object.handle };
 	struct rrdma_create_qp *create = &request.create_qp;
+	u32 daemon = rrdma_serving(dev);
 	struct rrdma_reply reply;
 	int err;
 
-	to_pd(qp->ib.pd)->object.told = true;
+	rrdma_mark_told(&to_pd(qp->ib.pd)->object, daemon);
 	create->pd = to_pd(qp->ib.pd)->object.handle;
 	create->type = qp->ib.qp_type;
-	create->send_cq = rrdma_cq_form(qp->send_cq);
-	create->receive_cq = rrdma_cq_form(qp->receive_cq);
+	err = rrdma_cq_form(qp->send_cq, daemon, &create->send_cq);
+	if (!err)
+		err = rrdma_cq_form(qp->receive_cq, daemon, &create->receive_cq);
+	if (err)
+		return err;
 	if (qp->srq) {
+		rrdma_mark_told(&to_pd(qp->srq->ib.pd)->object, daemon);
+		rrdma_mark_told(&qp->srq->object, daemon);
 		create->srq.handle = qp->srq->object.handle;
 		create->srq.sges = qp->srq->queue.sges;
 		create->srq.ring = rrdma_ring_form(qp->srq->queue.ring);
 		create->srq_pd = to_pd(qp->srq->ib.pd)->object.handle;
-		create->srq_limit = qp->srq->limit;
-		to_pd(qp->srq->ib.pd)->object.told = true;
-		qp->srq->object.told = true;
+		create->srq_limit = READ_ONCE(qp->srq->limit);
 	}
 	create->sends = rrdma_ring_form(qp->sends.ring);
 	create->receives = rrdma_ring_form(qp->receives.ring);
@@ -299,17 +302,16 @@ static int rrdma_ask_for_qp(struct rrdma_qp *qp)
 	create->inline_octets = qp->cap.max_inline_data;
 	create->signal_all = qp->signal_all;
 	create->in_kernel = !qp->user;
-	err = rrdma_ask(dev, &request, &reply, RRDMA_OP_DESTROY_QP);
+	err = rrdma_ask(dev, daemon, &request, &reply, RRDMA_OP_DESTROY_QP);
 	if (err)
 		return err;
 	if (reply.number <= 1 || reply.number > 0xffffff) {
 		request.op = RRDMA_OP_DESTROY_QP;
-		rrdma_tell(dev, &request);
+		rrdma_tell(dev, daemon, &request, GFP_KERNEL);
 		return -EIO;
 	}
-	qp->object.told = true;
 	qp->ib.qp_num = reply.number;
-	return 0;
+	return rrdma_mark_ready(&qp->object, daemon) ? 0 : -ENETDOWN;
 }
 
 int rrdma_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_udata *udata)
@@ -348,6 +350,7 @@ int rrdma_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 	if (!err)
 		return 0;
 	rrdma_unname(&qp->object);
+	rrdma_forget_doorbell(qp);	/* the daemon may have postponed one */
 drop:
 	rrdma_drop_queues(qp);
 	return err;
@@ -411,10 +414,10 @@ int rrdma_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct 
 		return rrdma_modify_dead(qp, attr, mask);
 	rrdma_take_attributes(&request.qp, attr, mask);
 	if (qp->user || !rrdma_ends_work(attr, mask)) {
-		err = rrdma_ask(qp->object.dev, &request, NULL, 0);
+		err = rrdma_ask(qp->object.dev, READ_ONCE(qp->object.told), &request, NULL, 0);
 	} else {
 		/* A kernel user frees its buffers after this, whatever the daemon does: the kernel flushes then. */
-		err = rrdma_ask_end(qp->object.dev, &request);
+		err = rrdma_ask_end(&qp->object, &request);
 		if (err)
 			return rrdma_modify_dead(qp, attr, mask);
 	}
@@ -425,9 +428,13 @@ int rrdma_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct 
 	if (mask & IB_QP_AV)
 		qp->attr.ah_attr = attr->ah_attr;
 	if (mask & IB_QP_STATE)
-		qp->attr.qp_state = attr->qp_state;
-	if (rrdma_ends_work(attr, mask))
+		WRITE_ONCE(qp->attr.qp_state, attr->qp_state);
+	if (rrdma_ends_work(attr, mask)) {
+		/* A REG_MR that saw the old state has opened its region when this returns. */
+		spin_lock_irq(&qp->sends.lock);
+		spin_unlock_irq(&qp->sends.lock);
 		rrdma_close_fast_of(qp);
+	}
 	if ((mask & IB_QP_STATE) && attr->qp_state == IB_QPS_RESET)
 		rrdma_reset_qp(qp);
 	return 0;
@@ -466,7 +473,7 @@ int rrdma_query_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask, struct i
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_state = attr->cur_qp_state = READ_ONCE(qp->dead) ? IB_QPS_ERR : qp->attr.qp_state;
 	if (ib->qp_type != IB_QPT_GSI && !READ_ONCE(qp->dead)) {
-		err = rrdma_ask(qp->object.dev, &request, &reply, 0);
+		err = rrdma_ask(qp->object.dev, READ_ONCE(qp->object.told), &request, &reply, 0);
 		if (err && !READ_ONCE(qp->dead))
 			return err;
 		if (!err)
@@ -497,8 +504,8 @@ int rrdma_destroy_qp(struct ib_qp *ib, struct ib_udata *udata)
 
 	if (ib->qp_type == IB_QPT_GSI)
 		WRITE_ONCE(dev->gsi, 0);
-	else if (READ_ONCE(qp->object.told))
-		rrdma_ask_end(dev, &request);
+	else
+		rrdma_ask_end(&qp->object, &request);
 	rrdma_unname(&qp->object);
 	rrdma_forget_doorbell(qp);
 	rrdma_close_fast_of(qp);
@@ -513,7 +520,8 @@ int rrdma_attach_group(struct ib_qp *ib, union ib_gid *gid, u16 lid)
 	struct rrdma_request request = { .op = RRDMA_OP_ATTACH_GROUP, .handle = to_qp(ib)->object.handle };
 
 	memcpy(request.group.gid, gid->raw, sizeof(request.group.gid));
-	return rrdma_ask(to_qp(ib)->object.dev, &request, NULL, RRDMA_OP_DETACH_GROUP);
+	return rrdma_ask(to_qp(ib)->object.dev, READ_ONCE(to_qp(ib)->object.told), &request, NULL,
+			 RRDMA_OP_DETACH_GROUP);
 }
 
 /* Never fails: the core would keep a QP that is being destroyed. */
@@ -522,8 +530,7 @@ int rrdma_detach_group(struct ib_qp *ib, union ib_gid *gid, u16 lid)
 	struct rrdma_request request = { .op = RRDMA_OP_DETACH_GROUP, .handle = to_qp(ib)->object.handle };
 
 	memcpy(request.group.gid, gid->raw, sizeof(request.group.gid));
-	if (READ_ONCE(to_qp(ib)->object.told))
-		rrdma_ask_end(to_qp(ib)->object.dev, &request);
+	rrdma_ask_end(&to_qp(ib)->object, &request);
 	return 0;
 }
 
@@ -556,7 +563,10 @@ static void rrdma_raise_srq_event(struct rrdma_srq *srq)
 		srq->ib.event_handler(&event, srq->ib.srq_context);
 }
 
-/* Only events that a device may raise for the kind of object. */
+/*
+ * Only events that a device may raise for the kind of object. None before its creation is sure to succeed: ib_uverbs would
+ * free an object that an event still names.
+ */
 void rrdma_raise_event(struct rrdma_dev *dev, u32 handle, u32 number)
 {
 	struct rrdma_object *object;
@@ -569,17 +579,17 @@ void rrdma_raise_event(struct rrdma_dev *dev, u32 handle, u32 number)
 	case IB_EVENT_SQ_DRAINED:
 	case IB_EVENT_QP_LAST_WQE_REACHED:
 		object = rrdma_find(dev, handle, RRDMA_QP);
-		if (object)
+		if (object && READ_ONCE(object->ready))
 			rrdma_raise_qp_event(container_of(object, struct rrdma_qp, object), number);
 		break;
 	case IB_EVENT_CQ_ERR:
 		object = rrdma_find(dev, handle, RRDMA_CQ);
-		if (object)
+		if (object && READ_ONCE(object->ready))
 			rrdma_raise_cq_event(container_of(object, struct rrdma_cq, object));
 		break;
 	case IB_EVENT_SRQ_LIMIT_REACHED:
 		object = rrdma_find(dev, handle, RRDMA_SRQ);
-		if (object)
+		if (object && READ_ONCE(object->ready))
 			rrdma_raise_srq_event(container_of(object, struct rrdma_srq, object));
 		break;
 	default:

@@ -63,6 +63,8 @@ struct rrdma_dev {
 
 	spinlock_t lock;		/* all below; taken in any context */
 	struct rrdma_session *daemon;	/* NULL: nobody serves */
+	u32 serving;			/* its number; 0: nobody serves */
+	u32 last_daemon;
 	bool stalled;			/* it let a caller wait too long and has answered nothing since */
 	bool detaching;			/* the objects of the last one still flush */
 	struct list_head calls;		/* not yet read */
@@ -87,7 +89,8 @@ struct rrdma_object {
 	u32 handle;
 	unsigned long serial;		/* of no other object, ever; handles come again */
 	enum rrdma_kind kind;
-	bool told;			/* the daemon has heard of it */
+	bool ready;			/* its creation succeeds: events may come */
+	u32 told;			/* the number of the daemon that last heard of it */
 	refcount_t refs;
 	struct completion unused;
 };
@@ -148,6 +151,9 @@ struct rrdma_cq {
 	struct rrdma_object object;
 	struct rrdma_ring *ring;	/* a resize replaces it, under the lock */
 	struct mutex resizing;
+	struct rrdma_ring *next;	/* of the resize that runs: the other ring */
+	u32 next_entries;
+	bool moved;			/* the daemon died in it, and `ring` is the new one already */
 	spinlock_t lock;
 	bool user;
 	int armed;			/* RRDMA_ARMED_* */
@@ -183,6 +189,7 @@ struct rrdma_mr {
 	u64 *pages;			/* pfns of user memory, addresses of a fast registration */
 	u32 page_count, pages_max;
 	int rights;			/* of user memory, as registered */
+	u64 iova;			/* likewise: the core's copy may be another one after a rereg */
 	unsigned long place;		/* in dev->fast */
 	/* Fast registration. The daemon may copy what the last REG_MR named, while it is open. */
 	spinlock_t lock;
@@ -219,11 +226,25 @@ int rrdma_name(struct rrdma_dev *dev, struct rrdma_object *object, enum rrdma_ki
 void rrdma_unname(struct rrdma_object *object);	/* waits for its users */
 struct rrdma_object *rrdma_find(struct rrdma_dev *dev, u32 handle, enum rrdma_kind kind);
 void rrdma_release(struct rrdma_object *object);
+/*
+ * Daemons have numbers. A request goes to one of them only, so that no daemon hears of half an object. Each object knows
+ * the daemon that has heard of it; what another one is told of it is not even sent.
+ */
+static inline u32 rrdma_serving(struct rrdma_dev *dev) { return READ_ONCE(dev->serving); }
+static inline bool rrdma_is_told(const struct rrdma_object *object)
+{
+	u32 told = READ_ONCE(object->told);
+
+	return told && told == READ_ONCE(object->dev->serving);
+}
+bool rrdma_mark_told(struct rrdma_object *object, u32 daemon);	/* false: it serves no more */
+bool rrdma_mark_ready(struct rrdma_object *object, u32 daemon);	/* told, and its creation succeeds */
 /* `undo`: the op that ends what an unanswered request may have begun; 0: none. */
-int rrdma_ask(struct rrdma_dev *dev, const struct rrdma_request *request, struct rrdma_reply *reply, u32 undo);
-int rrdma_ask_end(struct rrdma_dev *dev, const struct rrdma_request *request);	/* for destructors */
-int rrdma_tell(struct rrdma_dev *dev, const struct rrdma_request *request);
-int rrdma_tell_latest(struct rrdma_dev *dev, const struct rrdma_request *request);	/* in place of an unread one */
+int rrdma_ask(struct rrdma_dev *dev, u32 daemon, const struct rrdma_request *request, struct rrdma_reply *reply,
+	      u32 undo);
+int rrdma_ask_end(struct rrdma_object *object, const struct rrdma_request *request);	/* for destructors */
+int rrdma_tell(struct rrdma_dev *dev, u32 daemon, const struct rrdma_request *request, gfp_t how);
+int rrdma_tell_latest(struct rrdma_object *object, const struct rrdma_request *request); /* in place of an unread one */
 void rrdma_tell_destroyed(struct rrdma_object *object, u32 op);
 void rrdma_ring_doorbell(struct rrdma_qp *qp);
 void rrdma_forget_doorbell(struct rrdma_qp *qp);
@@ -283,7 +304,8 @@ int rrdma_destroy_cq(struct ib_cq *ib, struct ib_udata *udata);
 int rrdma_resize_cq(struct ib_cq *ib, int entries, struct ib_udata *udata);
 int rrdma_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags);
 void rrdma_complete_cq(struct rrdma_cq *cq);
-struct rrdma_queue_form rrdma_cq_form(struct rrdma_cq *cq);	/* for a QP that uses it */
+int rrdma_cq_form(struct rrdma_cq *cq, u32 daemon, struct rrdma_queue_form *form);	/* for a QP that uses it */
+void rrdma_settle_resize(struct rrdma_cq *cq);	/* its daemon is gone. REQUIRES: the CQ's lock */
 
 /* posts.c */
 int rrdma_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_send_wr **bad);
@@ -300,6 +322,7 @@ void rrdma_finish_work(struct rrdma_work *work, struct rrdma_qp *qp, enum ib_wc_
 void rrdma_add_done(struct rrdma_cq *cq, struct list_head *done);
 void rrdma_flush_qp(struct rrdma_qp *qp);
 void rrdma_reset_qp(struct rrdma_qp *qp);
+void rrdma_rewind_queue(struct rrdma_queue *queue);	/* of an SRQ of a kernel user */
 ssize_t rrdma_copy_granted(struct rrdma_dev *dev, u64 place, void *buffer, size_t octets, bool store);
 
 /* memory.c */

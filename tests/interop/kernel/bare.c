@@ -34,7 +34,7 @@ enum {
   kMinRnr = 1 << 15,
   kSqPsn = 1 << 16
 };
-enum { kDestinationReads = 1 << 17, kDestination = 1 << 20 };
+enum { kDestinationReads = 1 << 17, kDestination = 1 << 20, kReregAccess = 1 << 2 };
 
 static int file;
 static unsigned char gid[16];
@@ -124,6 +124,17 @@ static void connect_qp(struct qp qp, struct qp peer) {
          "RTS");
 }
 
+// Twice with the same rights: what stays must still be known the second time.
+static unsigned register_again(const struct ib_uverbs_reg_mr_resp* region) {
+  struct ib_uverbs_rereg_mr_resp answer = {0};
+  for (int i = 0; i < 2; ++i) {
+    struct ib_uverbs_rereg_mr form = {
+        .mr_handle = region->mr_handle, .flags = kReregAccess, .access_flags = 1};
+    command(IB_USER_VERBS_CMD_REREG_MR, &form, sizeof form, &answer, sizeof answer, "REREG_MR");
+  }
+  return answer.lkey;
+}
+
 static unsigned register_memory(unsigned pd, void* memory) {
   struct ib_uverbs_reg_mr form = {.start = (__u64)(unsigned long)memory,
                                   .length = kOctets,
@@ -132,7 +143,7 @@ static unsigned register_memory(unsigned pd, void* memory) {
                                   .access_flags = 1};
   struct ib_uverbs_reg_mr_resp answer;
   command(IB_USER_VERBS_CMD_REG_MR, &form, sizeof form, &answer, sizeof answer, "REG_MR");
-  return answer.lkey;
+  return register_again(&answer);
 }
 
 static void post(struct rxe_queue_buf* ring, struct rxe_dma_info* dma, const void* memory, unsigned key) {

@@ -20,5 +20,6 @@ if wait $hostile; then ok "$(cat /tmp/hostile.log), $runs rounds of programs"; e
 fi
 check "an honest daemon afterwards" start_daemon
 pair "ibv_rc_pingpong afterwards" "ibv_rc_pingpong -g 1 -n 100 -c" "ibv_rc_pingpong -g 1 -n 100 -c localhost"
+pair "rping afterwards" "rping -s -a $ADDRESS -C 5 -V" "rping -c -a $ADDRESS -C 5 -V"
 check "nothing is left" waits_for 40 sh -c 'rdma res show | grep -q "qp 1 cm_id 0 mr 0 ctx 0 srq 0"'
 kernel_is_calm hostile

@@ -1,5 +1,6 @@
 # NVMe over Fabrics: target and host are both the kernel's, on this device. Then the daemon dies under load.
-for module in brd nvmet nvmet_rdma nvme_rdma; do modprobe $module; done
+modprobe nvmet_rdma ${NVMET_OPTIONS:-}
+for module in brd nvmet nvme_rdma; do modprobe $module; done
 [ -d /sys/kernel/config/nvmet ] || mount -t configfs none /sys/kernel/config
 config=/sys/kernel/config/nvmet
 target() {

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Daemons that refuse, lie, or die at a chosen moment, each with a program on the device. The daemon is this
+// process, the program its child.
+//
+//   dying DEVICE
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <rrdma_abi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { kPage = 4096, kReceives = 4, kForged = 77, kFatal = 1, kReceive = 128, kHandles = 48, kAnswers = 30 };
+enum { kProducerAt = 128, kDataAt = 384, kSlot = 64 };
+
+static const char* device;
+static int file = -1;
+static int told[2], heard[2];  // pipes: of the program to the daemon, and back
+
+static void die(const char* what) {
+  perror(what);
+  exit(2);
+}
+
+// ---- The daemon. ----
+
+static void attach(void) {
+  struct rrdma_attach form = {.version = RRDMA_ABI_VERSION};
+  strncpy(form.device, device, sizeof form.device - 1);
+  // The objects of the last daemon may still flush.
+  for (int tries = 0; tries < 200; ++tries) {
+    file = open("/dev/rrdma", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (file >= 0 && ioctl(file, RRDMA_IOC_ATTACH, &form) == 0) return;
+    if (errno != EBUSY) die("attach");
+    close(file);
+    usleep(20000);
+  }
+  die("attach");
+}
+
+static void end_of_daemon(void) {
+  close(file);
+  file = -1;
+}
+
+static void reply(const struct rrdma_request* request, int error) {
+  static unsigned next = 100;
+  struct rrdma_reply answer = {.tag = request->tag, .error = error, .number = next++};
+  if (request->tag != 0 && write(file, &answer, sizeof answer) != sizeof answer) die("reply");
+}
+
+// Handles a request. It may end the daemon.
+typedef void (*hook)(const struct rrdma_request*);
+
+static void raise_and_refuse(const struct rrdma_request* request) {
+  struct rrdma_event event = {.handle = request->handle, .event = kFatal};
+  if (request->op != RRDMA_OP_CREATE_QP) return reply(request, 0);
+  (void)ioctl(file, RRDMA_IOC_EVENT, &event);
+  reply(request, -EPERM);
+}
+
+static unsigned doorbells;
+
+// It looks again when the QP is gone.
+static void postpone_and_refuse(const struct rrdma_request* request) {
+  struct rrdma_postpone postpone = {.handle = request->handle};
+  doorbells += request->op == RRDMA_OP_DOORBELL;
+  if (request->op != RRDMA_OP_CREATE_QP) return reply(request, 0);
+  (void)ioctl(file, RRDMA_IOC_POSTPONE, &postpone);
+  reply(request, -EPERM);
+  usleep(300000);
+}
+
+// As a daemon that has moved the CQ, and completed a request since.
+static void begin_the_new_ring(const struct rrdma_ring_form* form) {
+  unsigned char* ring = mmap(NULL, form->octets, PROT_READ | PROT_WRITE, MAP_SHARED, file,
+                             (off_t)(RRDMA_RING_PAGE(form->handle) * kPage));
+  if (ring == MAP_FAILED) die("mmap of the new ring");
+  *(unsigned long long*)(ring + kDataAt) = kForged;
+  *(unsigned*)(ring + kDataAt + 12) = kReceive;
+  __atomic_store_n((unsigned*)(ring + kProducerAt), 1, __ATOMIC_RELEASE);
+  munmap(ring, form->octets);
+}
+
+static void die_in_resize(const struct rrdma_request* request) {
+  if (request->op != RRDMA_OP_RESIZE_CQ) return reply(request, 0);
+  begin_the_new_ring(&request->resize.ring);
+  end_of_daemon();
+}
+
+static void die_after_resize(const struct rrdma_request* request) {
+  if (request->op != RRDMA_OP_RESIZE_CQ) return reply(request, 0);
+  begin_the_new_ring(&request->resize.ring);
+  reply(request, 0);
+  end_of_daemon();
+}
+
+static void die_in_creation(const struct rrdma_request* request) {
+  if (request->op != RRDMA_OP_CREATE_QP) return reply(request, 0);
+  end_of_daemon();
+}
+
+// It never heard of the CQ.
+static void know_no_queue(const struct rrdma_request* request) {
+  reply(request, request->op == RRDMA_OP_RESIZE_CQ ? -ENOENT : 0);
+}
+
+static int has_ended(pid_t program) {
+  siginfo_t ended = {0};
+  return waitid(P_PID, (id_t)program, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid != 0;
+}
+
+// Until the program ends, or the daemon.
+static void serve(pid_t program, hook handle) {
+  while (file >= 0 && !has_ended(program)) {
+    struct rrdma_request request;
+    if (read(file, &request, sizeof request) == (ssize_t)sizeof request)
+      handle(&request);
+    else
+      usleep(1000);
+  }
+}
+
+// ---- The programs. ----
+
+static struct ibv_context* context;
+static struct ibv_pd* pd;
+static struct ibv_cq* cq;
+
+static void open_device(void) {
+  struct ibv_device** list = ibv_get_device_list(NULL);
+  for (int i = 0; list && list[i]; ++i)
+    if (strcmp(ibv_get_device_name(list[i]), device) == 0) context = ibv_open_device(list[i]);
+  if (!context || !(pd = ibv_alloc_pd(context)) || !(cq = ibv_create_cq(context, 16, NULL, NULL, 0)))
+    die("open");
+}
+
+static struct ibv_qp* create_qp(void) {
+  struct ibv_qp_init_attr form = {
+      .send_cq = cq,
+      .recv_cq = cq,
+      .cap = {.max_send_wr = 4, .max_recv_wr = kReceives, .max_send_sge = 1, .max_recv_sge = 1},
+      .qp_type = IBV_QPT_RC};
+  return ibv_create_qp(pd, &form);
+}
+
+static int hear_nothing_of_a_refused_qp(void) {
+  open_device();
+  if (create_qp()) return 1;
+  struct pollfd events = {.fd = context->async_fd, .events = POLLIN};
+  return poll(&events, 1, 300) == 0 ? 0 : 1;
+}
+
+static int be_refused(void) {
+  open_device();
+  return create_qp() ? 1 : 0;
+}
+
+// The completion in the new ring, and a flush for each receive.
+static int lose_nothing_in_a_resize(void) {
+  open_device();
+  struct ibv_qp* qp = create_qp();
+  struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+  if (!qp || ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+    die("QP");
+  for (int i = 0; i < kReceives; ++i) {
+    struct ibv_recv_wr receive = {.wr_id = (unsigned)i}, *bad;
+    if (ibv_post_recv(qp, &receive, &bad)) die("post_recv");
+  }
+  const int error = ibv_resize_cq(cq, 64);
+  if (error != 0) printf("ibv_resize_cq: %s\n", strerror(error));
+  unsigned seen = 0, forged = 0;
+  for (int tries = 0; tries < 1000 && seen + forged < kReceives + 1; ++tries) {
+    struct ibv_wc wc;
+    while (ibv_poll_cq(cq, 1, &wc) > 0) {
+      forged += wc.wr_id == kForged;
+      seen += wc.wr_id < kReceives && wc.status == IBV_WC_WR_FLUSH_ERR;
+    }
+    usleep(1000);
+  }
+  if (seen != kReceives || forged != 1)
+    printf("%u of %d flushed, %u of 1 completed\n", seen, kReceives, forged);
+  fflush(stdout);
+  return seen == kReceives && forged == 1 ? 0 : 1;
+}
+
+static int resize_what_no_daemon_knows(void) {
+  char byte = 0;
+  open_device();
+  if (create_qp() || create_qp()) return 1;
+  if (write(told[1], &byte, 1) != 1 || read(heard[0], &byte, 1) != 1) die("pipe");
+  return ibv_resize_cq(cq, 64);
+}
+
+static pid_t start(int (*program)(void)) {
+  const pid_t child = fork();
+  if (child != 0) return child;
+  close(file);
+  _exit(program());
+}
+
+static int code_of(pid_t program) {
+  int status = 0;
+  if (waitpid(program, &status, 0) != program) die("waitpid");
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+static int failures;
+
+static void judge(const char* name, int passed) {
+  printf("%s %s\n", passed ? "ok" : "FAILED", name);
+  fflush(stdout);
+  failures += !passed;
+}
+
+static int run(int (*program)(void), hook handle) {
+  attach();
+  const pid_t child = start(program);
+  serve(child, handle);
+  const int code = code_of(child);
+  if (file >= 0) end_of_daemon();
+  return code;
+}
+
+static void try_a_resize_after_a_failed_creation(void) {
+  char byte = 0;
+  if (pipe(told) != 0 || pipe(heard) != 0) die("pipe");
+  attach();
+  const pid_t child = start(resize_what_no_daemon_knows);
+  close(told[1]);
+  serve(child, die_in_creation);
+  if (read(told[0], &byte, 1) != 1) die("pipe");
+  attach();
+  if (write(heard[1], &byte, 1) != 1) die("pipe");
+  serve(child, know_no_queue);
+  judge("a CQ of which only a dead daemon heard is resized", code_of(child) == 0);
+  if (file >= 0) end_of_daemon();
+}
+
+// Completes receives of QP1 by itself, of each second slot: in the name of each of the oldest objects.
+static void forge(unsigned char* ring, unsigned slots) {
+  unsigned producer = *(unsigned*)(ring + kProducerAt);
+  for (unsigned i = 0; i + 1 < slots; ++i, ++producer) {
+    unsigned char* slot = ring + kDataAt + (size_t)(producer & (slots - 1)) * kSlot;
+    memset(slot, 0, kSlot);
+    *(unsigned long long*)slot = 2 * (i / kHandles);
+    *(unsigned*)(slot + 12) = kReceive;
+    *(unsigned*)(slot + 48) = 1 + i % kHandles;
+  }
+  __atomic_store_n((unsigned*)(ring + kProducerAt), producer & (slots - 1), __ATOMIC_RELEASE);
+}
+
+static void forge_completions_of_qp1(void) {
+  unsigned rings = 0;
+  attach();
+  for (unsigned handle = 1; handle <= kHandles; ++handle) {
+    for (unsigned slots = 2; slots <= 1 << 17; slots *= 2) {
+      const size_t octets = (kDataAt + (size_t)slots * kSlot + kPage - 1) / kPage * kPage;
+      unsigned char* ring = mmap(NULL, octets, PROT_READ | PROT_WRITE, MAP_SHARED, file,
+                                 (off_t)(RRDMA_RING_PAGE(handle) * kPage));
+      if (ring == MAP_FAILED) continue;
+      forge(ring, slots);
+      munmap(ring, octets);
+      ++rings;
+      break;
+    }
+    struct rrdma_notify notify = {.handle = handle};
+    for (unsigned queue = 1; queue <= kHandles; ++queue) {
+      notify.handle = queue;
+      (void)ioctl(file, RRDMA_IOC_NOTIFY, &notify);
+    }
+  }
+  usleep(200000);
+  end_of_daemon();
+  judge("forged completions of QP1", rings > 0);
+}
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  device = argv[1];
+  judge("no event of a QP that was refused", run(hear_nothing_of_a_refused_qp, raise_and_refuse) == 0);
+  judge("no doorbell of a QP that was refused", run(be_refused, postpone_and_refuse) == 0 && doorbells == 0);
+  judge("receives flush after a daemon that died in a resize",
+        run(lose_nothing_in_a_resize, die_in_resize) == 0);
+  int lost = 0;
+  for (int i = 0; i < kAnswers; ++i) lost += run(lose_nothing_in_a_resize, die_after_resize) != 0;
+  if (lost != 0) printf("%d of %d times\n", lost, kAnswers);
+  judge("receives flush after a daemon that died when it had resized", lost == 0);
+  try_a_resize_after_a_failed_creation();
+  forge_completions_of_qp1();
+  return failures != 0;
+}
