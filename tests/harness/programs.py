@@ -61,6 +61,21 @@ def pids_of(executable):
     return [pid for pid in found if state_of(pid) != "Z"]
 
 
+def children_of(parent):
+    """The pids of its children."""
+    children = set()
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            after_name = (folder / "stat").read_text().rsplit(")", 1)[1]
+        except OSError:
+            continue
+        if int(after_name.split()[1]) == parent:
+            children.add(int(folder.name))
+    return children
+
+
 def end_all_of(executable, seconds=3):
     """Sends SIGTERM to the processes of this file, and SIGKILL to those left after that time."""
     for sign, wait in ((signal.SIGTERM, seconds), (signal.SIGKILL, 1)):

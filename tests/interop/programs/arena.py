@@ -2,6 +2,7 @@
 products that this user can read. Closing the arena ends everything that it started."""
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -9,7 +10,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "harness"))
 import namespaces  # noqa: E402
-from programs import end_all_of, end_group, listening_ports, readable_copy, writable_folder  # noqa: E402
+from programs import children_of, end_all_of, end_group, listening_ports, pids_of, readable_copy, writable_folder  # noqa: E402
+
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def skip(reason):
@@ -31,6 +34,7 @@ class Arena:
                                                         for name, path in products.items()}))
         self.work = str(writable_folder(os.path.join(self.folder, "work")))
         self.started = []
+        namespaces.call("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def __enter__(self):
         return self
@@ -39,6 +43,7 @@ class Arena:
         for process in self.started:
             end_group(process)
             process.wait()
+        self.end_orphans()
         end_all_of(os.path.join(self.folder, "bin", "rrdmad"))
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -64,8 +69,16 @@ class Arena:
             return process.returncode, output
         except subprocess.TimeoutExpired:
             end_group(process)
+            self.end_orphans()
             output, _ = process.communicate()
             return None, output
+
+    def end_orphans(self):
+        """Kills processes whose parents have ended, like fio's jobs, which leave their parent's group. Not daemons."""
+        known = {process.pid for process in self.started} | set(pids_of(os.path.join(self.folder, "bin", "rrdmad")))
+        for pid in children_of(os.getpid()) - known:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
     def run(self, command, timeout=20, **how):
         return self.finish(self.start(command, **how), timeout)
