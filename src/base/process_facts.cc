@@ -1,7 +1,9 @@
 #include "base/process_facts.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "base/owned_fd.h"
 #include "base/raw_syscall.h"
@@ -28,9 +30,20 @@ pid_t translated(pid_t pid) {
 }  // namespace
 
 std::string proc_folder(pid_t pid) {
-  const pid_t own = own_number();
-  const pid_t number = pid <= 0 || own == 0 ? 0 : own == raw::getpid() ? pid : translated(pid);
+  if (pid <= 0) return {};
+  // In an outer /proc our number may happen to be the one of this namespace. But there we have several.
+  const bool is_ours = own_number() == raw::getpid() && count_of_pids("/proc/self") == 1;
+  const pid_t number = is_ours ? pid : translated(pid);
   return number > 0 ? "/proc/" + std::to_string(number) : std::string();
+}
+
+std::ptrdiff_t count_of_pids(const std::string& folder) {
+  const std::string status = proc_text(folder + "/status").value_or("");
+  const auto begin = status.find("\nNSpid:");
+  const auto end = begin == std::string::npos ? begin : status.find('\n', begin + 1);
+  if (end == std::string::npos) return 0;
+  const std::string_view line(status.data() + begin, end - begin);
+  return std::count(line.begin(), line.end(), '\t');
 }
 
 std::optional<std::string> proc_text(const std::string& path) {

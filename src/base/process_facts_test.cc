@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,6 +74,44 @@ TEST(ProcessFacts, AreOfTheRightProcessInTheProcOfAnOuterNamespace) {
     });
   });
   if (status == kCannotRun) GTEST_SKIP() << "no PID namespaces here";
+  EXPECT_EQ(status, 0);
+}
+
+// clone3() with the number of the child in its PID namespace and in the one above; <linux/sched.h> has the
+// names of the fields only since Linux 5.5.
+pid_t fork_as(pid_t number) {
+  const pid_t numbers[] = {number, number};
+  struct {
+    std::uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid,
+        set_tid_size;
+  } arguments{};
+  arguments.exit_signal = SIGCHLD;
+  arguments.set_tid = reinterpret_cast<std::uintptr_t>(numbers);
+  arguments.set_tid_size = 2;
+  constexpr long kClone3 = 435;
+  return static_cast<pid_t>(::syscall(kClone3, &arguments, sizeof arguments));
+}
+
+// The number of a process of a new PID namespace may be its number in the outer /proc as well.
+TEST(ProcessFacts, AreOfTheRightProcessIfNumbersAreEqualByChance) {
+  constexpr pid_t kNumber = 31'999;
+  const int status = status_of_child([] {
+    if (::unshare(CLONE_NEWPID) != 0) return kCannotRun;
+    const pid_t first = ::fork();  // 1 in the new namespace
+    if (first == 0) {
+      ::pause();
+      ::_exit(0);
+    }
+    pid_t second = -1;
+    for (pid_t number = kNumber; second < 0 && number > kNumber - 100; --number) second = fork_as(number);
+    if (second == 0) ::_exit(proc_folder(1) == "/proc/" + std::to_string(first) ? 0 : 6);
+    int ended = 0;
+    const bool ran = second > 0 && ::waitpid(second, &ended, 0) == second;
+    ::kill(first, SIGKILL);
+    ::waitpid(first, nullptr, 0);
+    return !ran ? kCannotRun : WIFEXITED(ended) ? WEXITSTATUS(ended) : 7;
+  });
+  if (status == kCannotRun) GTEST_SKIP() << "needs root, and Linux 5.5";
   EXPECT_EQ(status, 0);
 }
 

@@ -1,7 +1,10 @@
 // The protocol between program and daemon, without a daemon: round trips of all messages, refusal of
 // malformed ones, descriptors, versions and process pages.
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <thread>
 
@@ -207,6 +210,26 @@ TEST(Names, HaveOneHolder) {
   EXPECT_TRUE(is_own_user(peer_identity(client.get())));
   first.reset();
   EXPECT_TRUE(listen_on(name).valid());
+}
+
+// A process without /proc knows nothing of namespaces: it charges a stranger as it does all unknown users.
+TEST(Identity, OfAStrangerIsUnknownWithoutProc) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("none", "/proc", "tmpfs", 0, nullptr) != 0)
+      ::_exit(77);
+    constexpr uid_t kStranger = 54321;
+    const bool is_unknown = account_of({.pid = 1, .uid = kStranger, .namespaces = {}}) == kUnknownAccount;
+    const bool is_own =
+        account_of({.pid = raw::getpid(), .uid = ::geteuid(), .namespaces = {}}) == ::geteuid();
+    ::_exit(is_unknown && is_own ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "needs root";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(ProcessPage, ShowsCountersAndQueuePairs) {

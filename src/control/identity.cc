@@ -39,20 +39,10 @@ bool namespace_maps_every_uid() {
   return inside == 0 && count >= 0xffffffffUL;
 }
 
-// How many PIDs a process has in the namespace that /proc shows and in those below it; 0: unknown.
-std::ptrdiff_t pids_of(const std::string& folder) {
-  const std::string status = proc_text(folder + "/status").value_or("");
-  const auto begin = status.find("\nNSpid:");
-  if (begin == std::string::npos) return 0;
-  const auto end = status.find('\n', begin + 1);
-  const std::string_view line(status.data() + begin, end - begin);
-  return std::count(line.begin(), line.end(), '\t');
-}
-
 // Whether a process that we can see lives in our PID namespace, and not in one below it.
 bool is_as_deep(const std::string& folder) {
-  const auto pids = pids_of(folder);
-  return pids != 0 && pids == pids_of("/proc/self");
+  const auto pids = count_of_pids(folder);
+  return pids != 0 && pids == count_of_pids("/proc/self");
 }
 
 bool has_our_uid_map(pid_t pid) {
@@ -111,11 +101,13 @@ bool is_own_user(const PeerIdentity& peer) {
 
 namespace {
 
-// The owner of the namespace below ours that holds `user_namespace`, or holds one that does; nothing where
+// The owner of the namespace below ours that holds the process, or holds one that does; nothing where
 // the kernel does not let us look (it wants the right to trace the process).
-std::optional<uid_t> owner_of(const std::string& user_namespace) {
+std::optional<uid_t> owner_of_namespace(pid_t pid) {
   constexpr int kDepthMax = 33;  // the kernel allows 32
-  OwnedFd at(raw::open(user_namespace.c_str(), O_RDONLY | O_CLOEXEC));
+  const std::string folder = proc_folder(pid);
+  if (folder.empty()) return std::nullopt;
+  OwnedFd at(raw::open((folder + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
   const std::uint64_t own = inode_of("/proc/self/ns/user");
   for (int depth = 0; at && depth < kDepthMax; ++depth) {
     OwnedFd parent(::ioctl(at.get(), NS_GET_PARENT));
@@ -170,13 +162,14 @@ uid_t account_of_container(uid_t uid, std::uint64_t pid_namespace) {
 uid_t account_of(const PeerIdentity& peer) {
   const Namespaces namespaces = own_namespaces();
   const std::uint64_t own = namespaces.user;
-  if (own == 0) return peer.uid;
+  // Without /proc any uid may be a subordinate one of another user.
+  if (own == 0) return is_own_user(peer) ? peer.uid : kUnknownAccount;
   if (peer.namespaces.user == own) {
     const bool here = peer.namespaces.pid == namespaces.pid || is_own_user(peer);
     return here ? peer.uid : account_of_container(peer.uid, peer.namespaces.pid);
   }
   if (peer.pid > 0 && peer.namespaces.user == 0 && has_our_uid_map(peer.pid)) return peer.uid;
-  auto owner = peer.pid > 0 ? owner_of(proc_folder(peer.pid) + "/ns/user") : std::nullopt;
+  auto owner = owner_of_namespace(peer.pid);
   if (!owner) owner = owner_of_subordinate(peer.uid);
   return owner.value_or(kUnknownAccount);
 }
