@@ -74,33 +74,36 @@ void Captures::start(Client& client, control::Received& request, const control::
     return client.fail(request, EDQUOT,
                        "this user's tools run " + std::to_string(shares_.of(client.account)) +
                            " captures, and others need some: end some of them.");
-  Running begun{&client, client.acting, is_root, wanted.pid, wanted.snap_octets, std::move(request.fds[0])};
+  Running begun{++last_number_,           &client, client.acting, is_root, wanted.pid, wanted.snap_octets,
+                std::move(request.fds[0])};
   running_.insert(is_root ? running_.begin() : running_.end(), std::move(begun));
-  const auto recorded = std::make_shared<std::uint32_t>(0);
+  const auto started = std::make_shared<Started>(
+      Started{.number = last_number_, .serial = request.header.serial, .pid = wanted.pid, .recorded = 0});
   server_.rounds().begin(
       client.account, &client,
-      [this, tool = &client, recorded](Client& program) -> std::size_t {
+      [this, started](Client& program) -> std::size_t {
         const Running* capture = capture_of(program);
-        if (capture == nullptr || capture->tool != tool) return 0;
-        *recorded += order(program, tool) ? 1 : 0;
+        if (capture == nullptr || capture->number != started->number) return 0;
+        started->recorded += order(program, started->number) ? 1 : 0;
         return 1;
       },
-      [this, serial = request.header.serial, pid = wanted.pid, recorded](Client* tool) {
-        answer_start(tool, serial, pid, *recorded);
-      });
+      [this, started](Client* tool) { answer_start(tool, *started); });
 }
 
-void Captures::answer_start(Client* tool, std::uint32_t serial, std::uint32_t pid, std::uint32_t recorded) {
+void Captures::answer_start(Client* tool, const Started& started) {
   if (tool == nullptr) return;
-  if (pid == 0 || recorded != 0)
-    return (void)tool->answer(serial, control::CaptureStarted{.programs = recorded});
-  stop(*tool);
-  (void)tool->answer(serial, control::Failed{.error = ESRCH,
-                                             .sentence = "process " + std::to_string(pid) +
-                                                         " uses no RRDMA device, or is another user's."});
+  if (started.pid == 0 || started.recorded != 0)
+    return (void)tool->answer(started.serial, control::CaptureStarted{.programs = started.recorded});
+  const auto futile = std::find_if(running_.begin(), running_.end(),
+                                   [&](const Running& one) { return one.number == started.number; });
+  if (futile != running_.end()) stop(futile);
+  (void)tool->answer(started.serial,
+                     control::Failed{.error = ESRCH,
+                                     .sentence = "process " + std::to_string(started.pid) +
+                                                 " uses no RRDMA device, or is another user's."});
 }
 
-bool Captures::order(Client& program, const Client* tool) {
+bool Captures::order(Client& program, std::uint64_t number) {
   const Running* capture = capture_of(program);
   if (capture == nullptr) {
     (void)program.notify(control::CaptureOrder{});
@@ -111,22 +114,26 @@ bool Captures::order(Client& program, const Client* tool) {
   const control::CaptureOrder order{
       .packets_only = true, .record = record, .snap_octets = capture->snap_octets};
   return program.notify(order, std::span(fds).first(record ? control::kCaptureFds : 0)) && record &&
-         capture->tool == tool;
+         capture->number == number;
 }
 
-// Its programs continue with the capture of their own user, if there is one.
 void Captures::stop(const Client& tool) {
   const auto found =
       std::find_if(running_.begin(), running_.end(), [&](const Running& one) { return one.tool == &tool; });
-  if (found == running_.end()) return;
+  if (found != running_.end()) stop(found);
+}
+
+// Its programs continue with the capture of their own user, if there is one.
+void Captures::stop(std::vector<Running>::iterator one) {
+  Running ended = std::move(*one);
+  running_.erase(one);
+  const uid_t account = ended.tool->account;
   std::vector<OwnedFd> socket;
-  socket.push_back(std::move(found->socket));
-  server_.disposal().take(tool.account, std::move(socket));
-  shares_.give_back(tool.account);
-  const Running ended = std::move(*found);
-  running_.erase(found);
+  socket.push_back(std::move(ended.socket));
+  server_.disposal().take(account, std::move(socket));
+  shares_.give_back(account);
   server_.rounds().begin(
-      tool.account, nullptr,
+      account, nullptr,
       [this, user = ended.user, is_root = ended.is_root](Client& program) -> std::size_t {
         if (!may_watch(user, is_root, program)) return 0;
         const Running* next = capture_of(program);

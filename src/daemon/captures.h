@@ -29,6 +29,7 @@ class Captures final : public Subsystem {
 
  private:
   struct Running {
+    std::uint64_t number;  // a tool may end one and start the next while programs are still told of the first
     Client* tool;
     control::PeerIdentity user;  // at the time of the request
     bool is_root;
@@ -38,19 +39,28 @@ class Captures final : public Subsystem {
   };
 
   void start(Client& client, control::Received& request, const control::StartCapture& wanted);
-  void answer_start(Client* tool, std::uint32_t serial, std::uint32_t pid, std::uint32_t recorded);
+  // Answers the request that started a capture, once all programs were told.
+  struct Started {
+    std::uint64_t number;
+    std::uint32_t serial;
+    std::uint32_t pid;
+    std::uint32_t recorded;
+  };
+  void answer_start(Client* tool, const Started& started);
   // Ends the capture of a tool, if it has one.
   void stop(const Client& tool);
-  // Tells the program what to record; true if it records for `tool` from now on.
-  bool order(Client& program, const Client* tool = nullptr);
+  void stop(std::vector<Running>::iterator one);
+  // Tells the program what to record; true if it records for the capture of that number from now on.
+  bool order(Client& program, std::uint64_t number = 0);
   // Whether a capture of this user, or of root, records the program.
   [[nodiscard]] static bool may_watch(const control::PeerIdentity& user, bool is_root, const Client& program);
   // The capture that applies to the program; null: none.
   [[nodiscard]] const Running* capture_of(const Client& program) const;
 
   Server& server_;
-  Shares shares_;                                // an account may have many users (control::account_of)
-  std::vector<Running> running_;                 // root's first
+  Shares shares_;                 // an account may have many users (control::account_of)
+  std::vector<Running> running_;  // root's first
+  std::uint64_t last_number_ = 0;
   std::unordered_set<const Client*> own_files_;  // programs that capture into files of their own
 };
 
