@@ -132,28 +132,37 @@ void ConnectionService::handle_client_gone(Client& client) {
   found->second->client = nullptr;
   behind_.erase(found->second->serial);
   Ended& ended = ended_[client.account];
-  ended.push_back(std::move(found->second));
+  if (!found->second->listeners.empty()) ended.listening.push_back(found->second.get());
+  ended.programs.push_back(std::move(found->second));
   programs_.erase(found);
-  if (ended.size() == 1) clean_up(ended, now);
+  if (ended.programs.size() == 1) clean_up(ended, now);
   cleans_up_at_ = std::min(cleans_up_at_, now + kCleaningPause);
   pump(now);
 }
 
 void ConnectionService::clean_up(Ended& ended, Instant now) {
-  for (std::size_t i = 0; i < kCleanedInOneTurn && !ended.empty(); ++i) {
-    Program& program = *ended.front();
-    // Listeners first: this refuses calls that they were not told of yet.
-    if (!program.numbers.empty()) {
-      release(program, program.numbers.begin()->first, now);
-    } else if (!program.connections.empty()) {
-      const cm::ConnectionId connection{*program.connections.begin()};
-      endpoint_.destroy(now, connection);
-      forget(program, connection);
-    } else {
-      while (!program.outbox.empty()) drop_front(program);
-      by_serial_.erase(program.serial);
-      ended.pop_front();
-    }
+  for (std::size_t i = 0; i < kCleanedInOneTurn && !ended.programs.empty(); ++i) clean_up_one(ended, now);
+}
+
+void ConnectionService::clean_up_one(Ended& ended, Instant now) {
+  // This refuses calls that they were not told of yet, and no new ones come.
+  if (!ended.listening.empty()) {
+    Program& program = *ended.listening.front();
+    release(program, program.listeners.begin()->first, now);
+    if (program.listeners.empty()) ended.listening.pop_front();
+    return;
+  }
+  Program& program = *ended.programs.front();
+  if (!program.numbers.empty()) {
+    release(program, program.numbers.begin()->first, now);
+  } else if (!program.connections.empty()) {
+    const cm::ConnectionId connection{*program.connections.begin()};
+    endpoint_.destroy(now, connection);
+    forget(program, connection);
+  } else {
+    while (!program.outbox.empty()) drop_front(program);
+    by_serial_.erase(program.serial);
+    ended.programs.pop_front();
   }
 }
 
@@ -396,7 +405,7 @@ void ConnectionService::handle_deadline(Instant now) {
   if (now >= flush_at_) flush_some(now);
   if (now >= cleans_up_at_) {
     for (auto& [account, ended] : ended_) clean_up(ended, now);
-    std::erase_if(ended_, [](const auto& one) { return one.second.empty(); });
+    std::erase_if(ended_, [](const auto& one) { return one.second.programs.empty(); });
     cleans_up_at_ = ended_.empty() ? kNever : now + kCleaningPause;
   }
   pump(now);

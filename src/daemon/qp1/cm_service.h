@@ -89,9 +89,14 @@ class ConnectionService final : public Subsystem {
   void forget(Program& program, cm::ConnectionId connection);
   void answer(Program& program, const control::Received& request, const Result<void, cm::Error>& outcome);
   void release(Program& program, std::uint32_t number, Instant now);
-  // The programs of an account that are gone. A bounded number of their ids ends in each turn.
-  using Ended = std::deque<std::unique_ptr<Program>>;
+  // The programs of an account that are gone. A bounded number of their ids ends in each turn, listeners
+  // first.
+  struct Ended {
+    std::deque<std::unique_ptr<Program>> programs;
+    std::deque<Program*> listening;  // those that still have listeners
+  };
   void clean_up(Ended& ended, Instant now);
+  void clean_up_one(Ended& ended, Instant now);
   [[nodiscard]] Shares& ephemeral_shares(wire::PortSpace space);
   // Whether the program owns what a call names: the QPN must be in one of its slots, the address of this
   // host.
