@@ -12,6 +12,8 @@
 #include <thread>
 
 #include "base/prng.h"
+#include "control/capture_messages.h"
+#include "control/cm_messages.h"
 #include "control/message_socket.h"
 #include "control/names.h"
 #include "daemon/slots/slot_socket.h"
@@ -423,6 +425,133 @@ TEST(Hostile, WhoNeverGreetsAndWhoNeverReadsIsBounded) {
     }
     EXPECT_TRUE(client->status().ok());
     EXPECT_TRUE(eventually([&] { return client->request_slot().ok(); }));
+  });
+}
+
+// ---- while a crowd is told of something ----
+
+// More than the daemon tells in one turn of its loop.
+constexpr std::size_t kCrowd = 200;
+
+OwnedFd greeted(const control::Hello& hello) {
+  OwnedFd socket = connect_raw();
+  EXPECT_EQ(control::send_datagram(socket.get(), control::encode(hello, 1)), control::SendOutcome::kSent);
+  EXPECT_TRUE(receive(socket.get()).as<control::Welcome>());
+  return socket;
+}
+
+std::vector<OwnedFd> crowd() {
+  std::vector<OwnedFd> all;
+  for (std::size_t i = 0; i < kCrowd; ++i) all.push_back(greeted({}));
+  return all;
+}
+
+template <typename Message>
+void ask(const OwnedFd& socket, const Message& message, std::uint32_t serial, std::span<const int> fds = {}) {
+  EXPECT_EQ(control::send_datagram(socket.get(), control::encode(message, serial), fds),
+            control::SendOutcome::kSent);
+}
+
+// A program whose slot a crowd watches.
+struct WatchedProgram {
+  OwnedFd socket = greeted({});
+  control::Slot slot = 0;
+  std::vector<OwnedFd> watchers = crowd();
+
+  WatchedProgram() {
+    ask(socket, control::RequestSlot{}, 2);
+    const auto granted = receive(socket.get()).as<control::SlotGranted>();
+    EXPECT_TRUE(granted);
+    if (granted) slot = granted->slot;
+    for (const OwnedFd& watcher : watchers) ask(watcher, control::LookUpSlot{.slot = slot}, 2);
+    for (const OwnedFd& watcher : watchers) EXPECT_TRUE(receive(watcher.get()).as<control::SlotOwner>());
+  }
+};
+
+// A program that has the answer may count on its share of slots.
+TEST(Crowd, ASlotIsGivenBackBeforeTheAnswer) {
+  in_own_network([] {
+    const auto client = open_client();
+    const WatchedProgram program;
+    ask(program.socket, control::ReleaseSlot{.slot = program.slot}, 3);
+    EXPECT_TRUE(receive(program.socket.get()).as<control::Done>());
+    std::size_t told = 0;
+    for (const OwnedFd& watcher : program.watchers) {
+      control::Received message;
+      told += control::receive_message(watcher.get(), message) == control::ReceiveOutcome::kMessage ? 1 : 0;
+    }
+    EXPECT_EQ(told, kCrowd);
+  });
+}
+
+// Its watchers would take the end of the former holder for the end of the new one.
+TEST(Crowd, NobodyClaimsASlotThatIsBeingLeft) {
+  in_own_network([] {
+    const auto client = open_client();
+    const WatchedProgram program;
+    const OwnedFd claimant = connect_raw();
+    EXPECT_TRUE(client->status().ok());  // the connection is accepted
+    ::kill(daemon_of(*client), SIGSTOP);
+    ask(program.socket, control::ReleaseSlot{.slot = program.slot}, 3);
+    control::Hello hello;
+    hello.claims = {{.slot = program.slot, .next_index = 0, .families = 3}};
+    ask(claimant, hello, 1);
+    ::kill(daemon_of(*client), SIGCONT);
+    const auto welcome = receive(claimant.get()).as<control::Welcome>();
+    ASSERT_TRUE(welcome);
+    EXPECT_EQ(welcome->lost_slots, std::vector<control::Slot>{program.slot});
+  });
+}
+
+// A tool gives up a capture of a process that is none of ours, and starts another one. The end of the first
+// must not end the second.
+TEST(Crowd, TheNextCaptureOfAToolGoesOn) {
+  in_own_network([] {
+    const auto client = open_client();
+    const std::vector<OwnedFd> programs = crowd();
+    const OwnedFd tool = greeted({.role = control::Role::kTool});
+    int ends[2];
+    ASSERT_EQ(raw::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    const OwnedFd near(ends[0]), far(ends[1]);
+    const int fds[] = {far.get()};
+    ask(tool, control::StartCapture{.pid = 1}, 2, fds);
+    ask(tool, control::StopCapture{}, 3);
+    ask(tool, control::StartCapture{}, 4, fds);
+    std::map<std::uint32_t, control::Received> replies;
+    for (int i = 0; i < 3; ++i) {
+      control::Received reply = receive(tool.get());
+      replies.emplace(reply.header.serial, std::move(reply));
+    }
+    EXPECT_TRUE(replies[2].as<control::Failed>());
+    EXPECT_TRUE(replies[3].as<control::Done>());
+    const auto started = replies[4].as<control::CaptureStarted>();
+    ASSERT_TRUE(started);
+    EXPECT_EQ(started->programs, kCrowd + 1);
+    const OwnedFd other = greeted({.role = control::Role::kTool});
+    ask(other, control::StartCapture{}, 2, fds);
+    EXPECT_TRUE(receive(other.get()).as<control::Failed>()) << "the second capture does not run any more";
+  });
+}
+
+// A program ends that has many ids of the connection manager. The next one of its name listens at once.
+TEST(Crowd, ListenersEndBeforeOtherIds) {
+  in_own_network([] {
+    constexpr std::uint16_t kPort = 7471;
+    constexpr std::uint32_t kIds = 3000;
+    const auto client = open_client();
+    OwnedFd server = greeted({});
+    ask(server, control::CmBind{.number = 1, .port = kPort}, 2);
+    EXPECT_TRUE(receive(server.get()).as<control::CmBound>());
+    ask(server, control::CmListen{.number = 1, .backlog = 1}, 3);
+    EXPECT_TRUE(receive(server.get()).as<control::Done>());
+    for (std::uint32_t number = 2; number < kIds; ++number) {
+      ask(server, control::CmBind{.number = number}, 4);
+      ASSERT_TRUE(receive(server.get()).as<control::CmBound>());
+    }
+    server.reset();
+    EXPECT_TRUE(client->status().ok());
+    const auto next = client->request<control::CmBound>(control::CmBind{.number = 1, .port = kPort});
+    EXPECT_TRUE(next.ok()) << next.error().sentence;
   });
 }
 

@@ -124,9 +124,15 @@ void in_own_network(const std::function<void()>& body, Privilege privilege) {
   int status = 0;
   ::waitpid(child, &status, 0);
   if (WIFEXITED(status) && WEXITSTATUS(status) == kSkipped)
-    GTEST_SKIP() << "network namespaces are not allowed here";
+    GTEST_SKIP() << "the test cannot run here: it said why, or network namespaces are not allowed";
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
       << "the process of the test ended with status " << status;
+}
+
+void skip_here(const std::string& why) {
+  std::printf("%s\n", why.c_str());
+  std::fflush(stdout);
+  ::_exit(kSkipped);
 }
 
 Program::Program(const std::function<void()>& body) {

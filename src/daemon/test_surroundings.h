@@ -25,6 +25,10 @@ enum class Privilege : std::uint8_t {
 // Runs the body; its failed expectations fail the calling test.
 void in_own_network(const std::function<void()>& body, Privilege privilege = Privilege::kNone);
 
+// Ends the process of the test, which is skipped. REQUIRES: called in the body itself, before any daemon
+// runs.
+[[noreturn]] void skip_here(const std::string& why);
+
 // A process that runs `body` and exits with 0 if no expectation failed in it.
 class Program {
  public:

@@ -16,6 +16,7 @@ constexpr Duration kOrphanGrace = seconds(60);
 constexpr Duration kReapingPause = seconds(1);
 // Each costs a look at /proc.
 constexpr unsigned kReapedInOneTurn = 64;
+constexpr unsigned kServedInOneTurn = 64;
 constexpr Duration kReapingTurn = milliseconds(10);
 
 }  // namespace
@@ -41,7 +42,7 @@ Subsystem::Verdict Slots::handle_message(Client& client, control::Received& mess
   switch (message.type()) {
     case control::MessageType::kRequestSlot:
       if (!message.as<control::RequestSlot>()) return Verdict::kMalformed;
-      grant(client, message);
+      handle_request(client, message);
       return Verdict::kHandled;
     case control::MessageType::kReleaseSlot: {
       const auto release_slot = message.as<control::ReleaseSlot>();
@@ -51,8 +52,7 @@ Subsystem::Verdict Slots::handle_message(Client& client, control::Received& mess
         return Verdict::kHandled;
       }
       release(client, release_slot->slot, release_slot->next_index);
-      announce_end(client, {release_slot->slot});
-      (void)client.reply(message, control::Done{});
+      announce_end(client, {release_slot->slot}, message.header.serial);
       return Verdict::kHandled;
     }
     default: return Verdict::kOthers;
@@ -60,6 +60,8 @@ Subsystem::Verdict Slots::handle_message(Client& client, control::Received& mess
 }
 
 void Slots::handle_client_gone(Client& client) {
+  if (std::erase_if(waiting_, [&](const Waiting& one) { return one.client == &client; }) != 0)
+    shares_.give_back(client.account);
   const std::vector<Slot> slots = client.slots;
   for (const Slot slot : slots) {
     const auto known = client.page ? client.page->next_index(slot) : std::nullopt;
@@ -75,7 +77,7 @@ std::uint16_t Slots::index_after_unknown(Slot slot) {
   return static_cast<std::uint16_t>(next % count);
 }
 
-void Slots::grant(Client& client, const control::Received& request) {
+void Slots::handle_request(Client& client, const control::Received& request) {
   if (client.hello.role != control::Role::kProgram) {
     return client.fail(request, EPERM, "only a program may hold a slot.");
   }
@@ -85,13 +87,44 @@ void Slots::grant(Client& client, const control::Received& request) {
                        "this user's programs hold " + std::to_string(shares_.of(client.account)) +
                            " slots of UDP port 4791, and others need some: end some of them.");
   }
-  const auto chosen = choose();
-  if (!chosen) {
-    shares_.give_back(client.account);
-    counters_.add("slots.refused");
-    return client.fail(request, chosen.error().error, chosen.error().sentence);
+  const bool has_turn = waiting_.empty();
+  Result<Slot, Problem> chosen = problem(EBUSY, "an earlier request of this program waits for a slot.");
+  if (has_turn) chosen = choose();
+  if (chosen) return grant(client, request.header.serial, *chosen);
+  if ((has_turn && orphans_.none()) || is_waiting(client))
+    return refuse(client, request.header.serial, chosen.error());
+  const std::uint64_t passes = passes_ + (reap_from_ == 1 ? 1 : 2);
+  waiting_.push_back({.client = &client, .serial = request.header.serial, .passes = passes});
+  next_reaping_ = std::min(next_reaping_, EventLoop::now() + kReapingTurn);
+}
+
+bool Slots::is_waiting(const Client& client) const {
+  return std::any_of(waiting_.begin(), waiting_.end(),
+                     [&](const Waiting& one) { return one.client == &client; });
+}
+
+// In the order of the requests.
+void Slots::serve_waiting() {
+  for (unsigned served = 0; !waiting_.empty() && served < kServedInOneTurn; ++served) {
+    const Waiting next = waiting_.front();
+    const auto chosen = choose();
+    if (!chosen && orphans_.any() && passes_ < next.passes) return;
+    waiting_.pop_front();
+    if (chosen) {
+      grant(*next.client, next.serial, *chosen);
+    } else {
+      refuse(*next.client, next.serial, chosen.error());
+    }
   }
-  const Slot slot = *chosen;
+}
+
+void Slots::refuse(Client& client, std::uint32_t serial, const Problem& why) {
+  shares_.give_back(client.account);
+  counters_.add("slots.refused");
+  (void)client.answer(serial, control::Failed{.error = why.error, .sentence = why.sentence});
+}
+
+void Slots::grant(Client& client, std::uint32_t serial, Slot slot) {
   Handout handout;
   if (network_.is_up()) handout = hand_out(client, slot, clean(slot, held_receive_buffer()));
   const control::SlotGranted granted{.slot = slot,
@@ -100,15 +133,14 @@ void Slots::grant(Client& client, const control::Received& request) {
                                      .relayed = handout.relayed};
   // Before the program learns of it: this daemon may be killed at any point.
   network_.ledger().hold(slot, client.identity);
-  if (!client.reply(request, granted, handout.numbers())) {
+  if (!client.answer(serial, granted, handout.numbers())) {
     const int error = errno;
     if (relay_ != nullptr) relay_->close(slot);
     network_.ledger().free(slot, granted.next_index);
-    shares_.give_back(client.account);
-    return client.fail(request, error,
-                       std::string("the sockets of the slot cannot be passed to the program: ") +
-                           std::strerror(error) +
-                           "; this user has too many descriptors in flight, raise `ulimit -n`.");
+    return refuse(client, serial,
+                  {error, std::string("the sockets of the slot cannot be passed to the program: ") +
+                              std::strerror(error) +
+                              "; this user has too many descriptors in flight, raise `ulimit -n`."});
   }
   hand_over(client, slot);
   without_sockets_.set(slot, handout.fds.empty());
@@ -197,12 +229,7 @@ Result<Slot, Problem> Slots::choose() {
   while (network_.is_up()) {
     if (const unsigned best = best_below(network_.slots_bound()); best < control::kSlotCount)
       return static_cast<Slot>(best);
-    if (network_.slots_bound() == control::kSlotCount) {
-      if (orphans_.any()) reap(EventLoop::now());
-      if (const unsigned best = best_below(control::kSlotCount); best < control::kSlotCount)
-        return static_cast<Slot>(best);
-      break;
-    }
+    if (network_.slots_bound() == control::kSlotCount) break;
     if (auto grown = network_.grow(); !grown) return Failure{grown.error()};
   }
   return problem(EBUSY, "all " + std::to_string(control::kSlotCount - 1) +
@@ -256,7 +283,8 @@ void Slots::release(Client& client, Slot slot, std::uint16_t next_index) {
   counters_.add("slots.released");
 }
 
-void Slots::announce_end(Client& client, const std::vector<Slot>& slots) {
+void Slots::announce_end(Client& client, const std::vector<Slot>& slots,
+                         std::optional<std::uint32_t> serial) {
   if (slots.empty()) return;
   const control::PeerGone gone{.token = client.token,
                                .fate = fate_of(client),
@@ -278,16 +306,18 @@ void Slots::announce_end(Client& client, const std::vector<Slot>& slots) {
     }
     return told;
   };
-  server_.rounds().begin(client.account, nullptr, tell, [this, slots, account = client.account](Client*) {
+  const auto end = [this, slots, account = client.account, serial](Client* asker) {
     for (const Slot slot : slots) leaving_.reset(slot);
     shares_.give_back(account, slots.size());
-  });
+    if (asker != nullptr) (void)asker->answer(*serial, control::Done{});
+  };
+  server_.rounds().begin(client.account, serial ? &client : nullptr, tell, end);
 }
 
 bool Slots::handle_claim(Client& client, const control::SlotClaim& claim) {
   const bool is_claimable = client.hello.role == control::Role::kProgram &&
                             claim.slot != control::kDaemonSlot && owners_[claim.slot] == nullptr &&
-                            client.slots.size() < control::kSlotsOfProgramMax &&
+                            !leaving_[claim.slot] && client.slots.size() < control::kSlotsOfProgramMax &&
                             network_.ledger().may_be_holder(claim.slot, client.identity);
   if (!is_claimable || !shares_.take(client.account)) {
     counters_.add("slots.claims_lost");
@@ -354,8 +384,16 @@ void Slots::reap(Instant now) {
     counters_.add("slots.orphans_reaped");
   }
   const bool all = reap_from_ == control::kSlotCount;
-  if (all) reap_from_ = 1;
-  next_reaping_ = orphans_.none() ? kNever : now + (all ? kReapingPause : kReapingTurn);
+  if (all) {
+    reap_from_ = 1;
+    ++passes_;
+  }
+  serve_waiting();
+  if (!waiting_.empty()) {
+    next_reaping_ = now + kReapingTurn;
+  } else {
+    next_reaping_ = orphans_.none() ? kNever : now + (all ? kReapingPause : kReapingTurn);
+  }
 }
 
 unsigned Slots::held_count() const {

@@ -6,6 +6,9 @@
 #pragma once
 
 #include <array>
+#include <bitset>
+#include <deque>
+#include <optional>
 
 #include "base/keys/key_source.h"
 #include "daemon/counters.h"
@@ -33,7 +36,12 @@ class Slots : public Subsystem {
   [[nodiscard]] unsigned orphan_count() const;
 
  private:
-  void grant(Client& client, const control::Received& request);
+  void handle_request(Client& client, const control::Received& request);
+  // REQUIRES: the slot is counted for the client's user.
+  void grant(Client& client, std::uint32_t serial, Slot slot);
+  void refuse(Client& client, std::uint32_t serial, const Problem& why);
+  [[nodiscard]] bool is_waiting(const Client& client) const;
+  void serve_waiting();
   [[nodiscard]] Result<Slot, Problem> choose();
   [[nodiscard]] bool is_free(unsigned slot) const;
   // The best free slot below `end`: of the largest size, and of those the one that has been free longest.
@@ -55,8 +63,8 @@ class Slots : public Subsystem {
   [[nodiscard]] IpSockets clean(Slot slot, int receive_buffer);
   void release(Client& client, Slot slot, std::uint16_t next_index);
   // Tells the programs that watch these slots that their owner is gone. Until then the slots are not given
-  // out again, and count for their user.
-  void announce_end(Client& client, const std::vector<Slot>& slots);
+  // out again, and count for their user. Then answers the request of that serial, if any.
+  void announce_end(Client& client, const std::vector<Slot>& slots, std::optional<std::uint32_t> serial = {});
   [[nodiscard]] bool handle_claim(Client& client, const control::SlotClaim& claim);
   void handle_network_up();
   void reap(Instant now);
@@ -71,8 +79,17 @@ class Slots : public Subsystem {
   std::bitset<control::kSlotCount> orphans_;
   std::bitset<control::kSlotCount> leaving_;          // their watchers are being told
   std::bitset<control::kSlotCount> without_sockets_;  // given out before the network came up
+  // Requests that found no free slot beside orphans. Each is answered at the latest when all orphans were
+  // looked at since. Its slot is counted for the user, and a program has at most one such request.
+  struct Waiting {
+    Client* client;
+    std::uint32_t serial;
+    std::uint64_t passes;  // of reap(), by then
+  };
+  std::deque<Waiting> waiting_;
   Instant orphans_since_{};
   unsigned reap_from_ = 1;
+  std::uint64_t passes_ = 0;
   Instant next_reaping_ = kNever;
 };
 

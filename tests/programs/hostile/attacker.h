@@ -95,6 +95,11 @@ inline bool allow_descriptors(rlim_t wanted) {
   return ::setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
+// Skips the test if they are not allowed here.
+inline void need_descriptors(rlim_t wanted) {
+  if (!allow_descriptors(wanted)) skip_here("needs " + std::to_string(wanted) + " descriptors");
+}
+
 // A page whose queue pairs have just acknowledged something. The peer is the queue pair `peer` of this host.
 inline control::ProcessPage page_with_answers(unsigned count, std::uint32_t peer) {
   auto page = control::ProcessPage::create();

@@ -84,7 +84,7 @@ TEST(Shares, FaultsOfManyUidsAreChargedToTheirOwner) {
 TEST(Shares, CapturesOfManyUidsAreChargedToTheirOwner) {
   in_own_network(
       [] {
-        if (!allow_descriptors(16'384)) return (void)(std::cout << "needs 16384 descriptors\n");
+        need_descriptors(16'384);
         const SystemDaemon daemon;
         Baton full, finish;
         ManyUids mallory(1200, [&] {
