@@ -123,18 +123,21 @@ static void rrdma_flush_queue(struct rrdma_queue *queue, struct rrdma_qp *qp, st
 	rrdma_add_done(cq, &done);
 }
 
-/* A program's queue: what the daemon had not completed is between the indices. The CQ is the kernel's now. */
-static void rrdma_flush_user_queue(struct rrdma_ring *ring, struct rrdma_qp *qp, struct rrdma_cq *cq)
+/*
+ * A program's queue: what the daemon had not completed is between the indices. The CQ is the kernel's now. False: it is not,
+ * because a new daemon writes to it.
+ */
+static bool rrdma_flush_user_queue(struct rrdma_ring *ring, struct rrdma_qp *qp, struct rrdma_cq *cq)
 {
 	u32 left, index, producer, cqe_index;
 	unsigned long flags;
 
 	if (!ring)
-		return;
+		return true;
 	spin_lock_irqsave(&cq->lock, flags);
 	if (rrdma_is_told(&cq->object)) {
 		spin_unlock_irqrestore(&cq->lock, flags);
-		return;		/* a new daemon writes to this CQ */
+		return false;
 	}
 	rrdma_settle_resize(cq);
 	producer = READ_ONCE(ring->buf->producer_index) & (ring->slots - 1);
@@ -158,26 +161,29 @@ static void rrdma_flush_user_queue(struct rrdma_ring *ring, struct rrdma_qp *qp,
 	WRITE_ONCE(ring->buf->consumer_index, index);
 	spin_unlock_irqrestore(&cq->lock, flags);
 	rrdma_complete_cq(cq);
+	return true;
 }
 
-void rrdma_flush_qp(struct rrdma_qp *qp)
+bool rrdma_flush_qp(struct rrdma_qp *qp)
 {
 	struct rrdma_dev *dev = qp->object.dev;
+	bool all = true;
 	unsigned long flags;
 
 	if (qp->ib.qp_type == IB_QPT_GSI)
-		return;
+		return true;
 	spin_lock_irqsave(&dev->lock, flags);
 	qp->dead = true;
 	spin_unlock_irqrestore(&dev->lock, flags);
 	if (qp->user) {
-		rrdma_flush_user_queue(qp->sends.ring, qp, qp->send_cq);
-		rrdma_flush_user_queue(qp->receives.ring, qp, qp->receive_cq);
+		all = rrdma_flush_user_queue(qp->sends.ring, qp, qp->send_cq);
+		all = rrdma_flush_user_queue(qp->receives.ring, qp, qp->receive_cq) && all;
 	} else {
 		rrdma_flush_queue(&qp->sends, qp, qp->send_cq);
 		rrdma_flush_queue(&qp->receives, qp, qp->receive_cq);
 		rrdma_close_fast_of(qp);
 	}
+	return all;
 }
 
 static void rrdma_reset_queue(struct rrdma_queue *queue)
@@ -395,10 +401,12 @@ int rrdma_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct 
 		}
 		spin_unlock_irqrestore(&qp->sends.lock, flags);
 	}
-	if (READ_ONCE(qp->dead))
-		rrdma_flush_qp(qp);
-	else
+	if (!READ_ONCE(qp->dead)) {
 		rrdma_ring_doorbell(qp);
+	} else if (!rrdma_flush_qp(qp) && !err) {
+		*bad = wr;
+		err = -ENETDOWN;	/* it never completes */
+	}
 	return err;
 }
 

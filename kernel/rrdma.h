@@ -320,7 +320,7 @@ struct rrdma_work *rrdma_work_at(struct rrdma_queue *queue, u32 index);
 struct rrdma_work *rrdma_take_work(struct rrdma_queue *queue);
 void rrdma_finish_work(struct rrdma_work *work, struct rrdma_qp *qp, enum ib_wc_status status, struct list_head *done);
 void rrdma_add_done(struct rrdma_cq *cq, struct list_head *done);
-void rrdma_flush_qp(struct rrdma_qp *qp);
+bool rrdma_flush_qp(struct rrdma_qp *qp);	/* false: not all, because a new daemon writes to the program's CQ */
 void rrdma_reset_qp(struct rrdma_qp *qp);
 void rrdma_rewind_queue(struct rrdma_queue *queue);	/* of an SRQ of a kernel user */
 ssize_t rrdma_copy_granted(struct rrdma_dev *dev, u64 place, void *buffer, size_t octets, bool store);

@@ -106,6 +106,13 @@ static void die_in_creation(const struct rrdma_request* request) {
   end_of_daemon();
 }
 
+static void die_in_query(const struct rrdma_request* request) {
+  if (request->op != RRDMA_OP_QUERY_QP) return reply(request, 0);
+  end_of_daemon();
+}
+
+static void accept_all(const struct rrdma_request* request) { reply(request, 0); }
+
 // It never heard of the CQ.
 static void know_no_queue(const struct rrdma_request* request) {
   reply(request, request->op == RRDMA_OP_RESIZE_CQ ? -ENOENT : 0);
@@ -190,12 +197,53 @@ static int lose_nothing_in_a_resize(void) {
   return seen == kReceives && forged == 1 ? 0 : 1;
 }
 
-static int resize_what_no_daemon_knows(void) {
+static void wait_for_the_next_daemon(void) {
   char byte = 0;
+  if (write(told[1], &byte, 1) != 1 || read(heard[0], &byte, 1) != 1) die("pipe");
+}
+
+static int resize_what_no_daemon_knows(void) {
   open_device();
   if (create_qp() || create_qp()) return 1;
-  if (write(told[1], &byte, 1) != 1 || read(heard[0], &byte, 1) != 1) die("pipe");
+  wait_for_the_next_daemon();
   return ibv_resize_cq(cq, 64);
+}
+
+static void connect_qp(struct ibv_qp* qp) {
+  struct ibv_qp_attr to = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+  int error = ibv_modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  to = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = qp->qp_num};
+  to.ah_attr = (struct ibv_ah_attr){.is_global = 1, .port_num = 1, .grh = {.sgid_index = 1, .hop_limit = 64}};
+  error = error || ibv_query_gid(context, 1, 1, &to.ah_attr.grh.dgid) ||
+          ibv_modify_qp(qp, &to,
+                        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                            IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  to = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7};
+  error = error || ibv_modify_qp(qp, &to,
+                                 IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+  if (error) die("connect");
+}
+
+// The next daemon writes to its CQ, so the kernel cannot flush the request: it is refused.
+static int post_to_a_dead_qp(void) {
+  struct ibv_qp_attr attr;
+  struct ibv_qp_init_attr init;
+  struct ibv_send_wr send = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+  struct ibv_wc wc;
+  open_device();
+  struct ibv_qp* qp = create_qp();
+  if (!qp) die("QP");
+  connect_qp(qp);
+  (void)ibv_query_qp(qp, &attr, IBV_QP_STATE, &init);
+  wait_for_the_next_daemon();
+  if (!create_qp()) die("QP of the next daemon");
+  if (ibv_post_send(qp, &send, &bad) != 0) return 0;
+  for (int tries = 0; tries < 300; ++tries) {
+    if (ibv_poll_cq(cq, 1, &wc) > 0) return 0;
+    usleep(1000);
+  }
+  return 1;
 }
 
 static pid_t start(int (*program)(void)) {
@@ -228,19 +276,25 @@ static int run(int (*program)(void), hook handle) {
   return code;
 }
 
-static void try_a_resize_after_a_failed_creation(void) {
+// The program waits for the second daemon.
+static int run_two(int (*program)(void), hook first, hook second) {
   char byte = 0;
   if (pipe(told) != 0 || pipe(heard) != 0) die("pipe");
   attach();
-  const pid_t child = start(resize_what_no_daemon_knows);
+  const pid_t child = start(program);
   close(told[1]);
-  serve(child, die_in_creation);
-  if (read(told[0], &byte, 1) != 1) die("pipe");
-  attach();
-  if (write(heard[1], &byte, 1) != 1) die("pipe");
-  serve(child, know_no_queue);
-  judge("a CQ of which only a dead daemon heard is resized", code_of(child) == 0);
+  close(heard[0]);
+  serve(child, first);
+  if (file < 0 && read(told[0], &byte, 1) == 1) {
+    attach();
+    if (write(heard[1], &byte, 1) != 1) die("pipe");
+    serve(child, second);
+  }
+  const int code = code_of(child);
   if (file >= 0) end_of_daemon();
+  close(told[0]);
+  close(heard[1]);
+  return code;
 }
 
 // Completes receives of QP1 by itself, of each second slot: in the name of each of the oldest objects.
@@ -292,7 +346,10 @@ int main(int argc, char** argv) {
   for (int i = 0; i < kAnswers; ++i) lost += run(lose_nothing_in_a_resize, die_after_resize) != 0;
   if (lost != 0) printf("%d of %d times\n", lost, kAnswers);
   judge("receives flush after a daemon that died when it had resized", lost == 0);
-  try_a_resize_after_a_failed_creation();
+  judge("a CQ of which only a dead daemon heard is resized",
+        run_two(resize_what_no_daemon_knows, die_in_creation, know_no_queue) == 0);
+  judge("a send to a dead QP completes or is refused",
+        run_two(post_to_a_dead_qp, die_in_query, accept_all) == 0);
   forge_completions_of_qp1();
   return failures != 0;
 }
