@@ -59,6 +59,9 @@ int rrdma_destroy_cq(struct ib_cq *ib, struct ib_udata *udata)
 
 	rrdma_tell_destroyed(&cq->object, RRDMA_OP_DESTROY_CQ);
 	rrdma_unname(&cq->object);
+	/* The core has ended it, but a daemon may have raised one more event since. None comes from here on. */
+	if (!cq->user && (ib->poll_ctx == IB_POLL_WORKQUEUE || ib->poll_ctx == IB_POLL_UNBOUND_WORKQUEUE))
+		cancel_work_sync(&ib->work);
 	rrdma_forget_completions(cq, NULL);
 	rrdma_drop_ring(cq->ring);
 	return 0;
