@@ -17,7 +17,7 @@
 
 #include "words.h"
 
-enum { kRings = 64, kPage = 4096 };
+enum { kRings = 64, kPage = 4096, kTriesMax = 500 };
 
 static int file;
 static struct {
@@ -105,19 +105,28 @@ static void call(void) {
   }
 }
 
+// The port is down before the objects of the last daemon have flushed: EBUSY until then.
+static int attach(const char* device) {
+  struct rrdma_attach form = {.version = RRDMA_ABI_VERSION};
+  strncpy(form.device, device, sizeof form.device - 1);
+  for (int tries = 0; tries < kTriesMax; ++tries) {
+    file = open("/dev/rrdma", O_RDWR | O_NONBLOCK);
+    if (file >= 0 && ioctl(file, RRDMA_IOC_ATTACH, &form) == 0) return 0;
+    if (errno != EBUSY) break;
+    close(file);
+    usleep(20000);
+  }
+  perror("attach");
+  return 1;
+}
+
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   state = strtoull(argv[3], NULL, 0);
   const time_t end = time(NULL) + atoi(argv[2]);
   unsigned long turns = 0, requests = 0;
   while (time(NULL) < end) {
-    struct rrdma_attach attach = {.version = RRDMA_ABI_VERSION};
-    strncpy(attach.device, argv[1], sizeof attach.device - 1);
-    file = open("/dev/rrdma", O_RDWR | O_NONBLOCK);
-    if (file < 0 || ioctl(file, RRDMA_IOC_ATTACH, &attach) != 0) {
-      perror("attach");
-      return 1;
-    }
+    if (attach(argv[1])) return 1;
     // Each life is short, so that attaching and dying are tried as often as the rest.
     for (unsigned life = 20000 + pick(20000); life > 0 && time(NULL) < end; --life, ++turns) {
       struct rrdma_request request;
