@@ -22,10 +22,17 @@ class Hall {
     static_cast<void>(co_await call.context().sleep(std::chrono::milliseconds(ms), call.stop()));
     co_return ms;
   }
+  // Ends when the test has seen it.
+  Task<Result<Empty>> doze(Call& call) {
+    while (!awake) static_cast<void>(co_await call.context().sleep(std::chrono::milliseconds(1), call.stop()));
+    co_return Empty{};
+  }
   [[nodiscard]] std::size_t threads() {
     const std::lock_guard lock(mutex_);
     return threads_.size();
   }
+
+  std::atomic<bool> awake{false};
 
  private:
   std::mutex mutex_;
@@ -75,6 +82,7 @@ class Threads : public ::testing::Test {
     if (!listening.ok()) throw std::runtime_error(listening.what());
     // Also methods that are added later.
     server_->add<&Hall::nap>(hall_);
+    server_->add<&Hall::doze>(hall_);
   }
   static ServerOptions options() {
     ServerOptions options;
@@ -117,14 +125,19 @@ TEST_F(Threads, DrainLetsCallsOfAllThreadsEnd) {
   auto channels = connect(kThreads);
   const auto all = [&]() -> Task<int> {
     int good = 0;
-    const auto nap = [](Channel& on, int& count) -> Task<> {
-      auto napped = co_await on.call<&Hall::nap>(200, kPatience);
-      count += napped.ok() ? 1 : 0;
+    const auto doze = [](Channel& on, int& count) -> Task<> {
+      auto dozed = co_await on.call<&Hall::doze>(kPatience);
+      count += dozed.ok() ? 1 : 0;
+    };
+    const auto wake = [](Context& context, Hall& hall) -> Task<> {
+      static_cast<void>(co_await context.sleep(100ms));
+      hall.awake = true;
     };
     Scope scope;
-    for (Channel& channel : channels) scope.spawn(nap(channel, good));
+    for (Channel& channel : channels) scope.spawn(doze(channel, good));
     // Wait until the server has all of them.
     while (server_->calls() < kThreads) static_cast<void>(co_await context_.sleep(1ms));
+    scope.spawn(wake(context_, hall_));  // while the server drains
     Status drained = co_await server_->drain(kPatience);
     EXPECT_TRUE(drained.ok()) << drained.what();
     co_await scope.join();
