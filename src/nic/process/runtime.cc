@@ -1,9 +1,12 @@
 #include "nic/process/runtime.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -106,6 +109,8 @@ Runtime& Runtime::instance() {
   static std::mutex mutex;
   static Runtime* runtime = nullptr;
   static const bool registered = [] {
+    // A thread that held it during a fork does not exist in the child.
+    (void)pthread_atfork(nullptr, nullptr, [] { new (&mutex) std::mutex; });
     std::atexit(end_process);
     ::at_quick_exit(end_process);
     return true;
