@@ -1,13 +1,17 @@
 #include "family.h"
 
+#include <linux/futex.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <new>
 
@@ -19,6 +23,12 @@ namespace {
 constexpr double kMeetSeconds = 600;
 // When a member has failed, the others wait for it in vain. Those that fail by themselves may say why.
 constexpr double kSecondsAfterFailure = 2;
+
+// Waits for a second at most.
+long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value) {
+  const timespec second{.tv_sec = 1, .tv_nsec = 0};
+  return ::syscall(SYS_futex, &word, operation, value, &second, nullptr, 0);
+}
 
 }  // namespace
 
@@ -79,12 +89,13 @@ unsigned Family::wait(double seconds, const std::function<bool(unsigned)>& may_f
 Hello& Family::hello(unsigned from, unsigned to) { return hellos_[from * members_ + to]; }
 
 void Family::meet(unsigned count) {
-  const std::uint64_t wanted = ++met_ * (count == 0 ? members_ : count);
-  shared_->arrivals.fetch_add(1);
+  const std::uint32_t wanted = ++met_ * (count == 0 ? members_ : count);
+  // The last one wakes the others: a hundred that look again and again take a core from those that work.
+  if (shared_->arrivals.fetch_add(1) + 1 == wanted) (void)futex(shared_->arrivals, FUTEX_WAKE, INT_MAX);
   const double until = monotonic_seconds() + kMeetSeconds;
-  while (shared_->arrivals.load() < wanted) {
-    ::usleep(500 * (1 + members_ / 64));  // a thousand sleepers must leave the cores to the working processes
+  for (std::uint32_t arrived; (arrived = shared_->arrivals.load()) < wanted;) {
     if (monotonic_seconds() > until) fail("others of the family never came");
+    (void)futex(shared_->arrivals, FUTEX_WAIT, arrived);
   }
 }
 

@@ -37,13 +37,13 @@ class Family {
  private:
   static constexpr unsigned kFlags = 8;
   struct Shared {
-    std::atomic<std::uint64_t> arrivals;
+    std::atomic<std::uint32_t> arrivals;
     std::atomic<std::uint32_t> flags[kFlags];
   };
   unsigned members_;
   Shared* shared_;
   Hello* hellos_;
-  std::uint64_t met_ = 0;
+  std::uint32_t met_ = 0;
   std::vector<pid_t> pids_;
 };
 
