@@ -13,6 +13,7 @@ using objects::SendOpcode;
 constexpr std::uint32_t kFlagsKnown =
     objects::kSendFence | objects::kSendSignaled | objects::kSendSolicited | objects::kSendInline;
 constexpr std::uint8_t kNetworkIpv4 = 1;
+constexpr std::uint32_t kAtomicWordOctets = 8;
 constexpr std::size_t kIpv4At = 4, kIpv6At = 8;  // in sockaddr_in, sockaddr_in6
 
 objects::Sge sge_of(const RxeSge& from, std::uint32_t grant_key) {
@@ -56,6 +57,7 @@ bool read_operands(const RxeSend& from, bool datagram, objects::SendEntry& entry
     case SendOpcode::kWrite:
     case SendOpcode::kWriteImmediate:
     case SendOpcode::kRead:
+    case SendOpcode::kAtomicWrite:
       entry.remote_address = from.rdma.remote_address;
       entry.rkey = {from.rdma.rkey};
       return true;
@@ -86,7 +88,9 @@ bool parse_send(SlotCopy& slot, bool datagram, const QueueLimits& limits, Parsed
   objects::SendEntry& entry = to.request.entry;
   entry = {};
   entry.wr_id = from.wr_id;
-  if (from.opcode > static_cast<std::uint32_t>(SendOpcode::kSendInvalidate)) return false;
+  if (from.opcode > static_cast<std::uint32_t>(SendOpcode::kSendInvalidate) &&
+      from.opcode != static_cast<std::uint32_t>(SendOpcode::kAtomicWrite))
+    return false;
   entry.opcode = static_cast<SendOpcode>(from.opcode);
   entry.flags = static_cast<std::uint8_t>(from.send_flags & kFlagsKnown);
   entry.immediate_or_key = from.immediate_or_key;
@@ -95,6 +99,11 @@ bool parse_send(SlotCopy& slot, bool datagram, const QueueLimits& limits, Parsed
     entry.flags &= static_cast<std::uint8_t>(~objects::kSendInline);
     to.request.list = {};
     return true;
+  }
+  if (entry.opcode == SendOpcode::kAtomicWrite) {
+    // The word is where inline data would be, whatever the flags say.
+    entry.flags |= objects::kSendInline;
+    from.dma.length = kAtomicWordOctets;
   }
   if (entry.is_inline()) {
     if (from.dma.length > limits.inline_octets || sizeof from + from.dma.length > slot.size()) return false;

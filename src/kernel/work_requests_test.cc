@@ -49,6 +49,28 @@ TEST(KernelRequests, AWriteKeepsItsFields) {
   EXPECT_EQ(parsed.request.list[1].lkey.value, 60u);
 }
 
+// The provider of Debian 12 sets no flag for it, and the place of inline data holds the word.
+TEST(KernelRequests, AnAtomicWriteCarriesItsWord) {
+  RxeSend send = write_of(0);
+  send.opcode = static_cast<std::uint32_t>(SendOpcode::kAtomicWrite);
+  send.dma.length = 4000;  // hostile: it is always a word
+  SlotCopy slot = slot_of(send, {{.address = 0x1122334455667788, .length = 0, .lkey = 0}});
+  ParsedSend parsed;
+  ASSERT_TRUE(parse_send(slot, false, kLimits, parsed));
+  EXPECT_EQ(parsed.request.entry.opcode, SendOpcode::kAtomicWrite);
+  EXPECT_EQ(parsed.request.entry.remote_address, 0x1234u);
+  EXPECT_EQ(parsed.request.entry.rkey.value, 0x5678u);
+  ASSERT_TRUE(parsed.request.entry.is_inline());
+  ASSERT_EQ(parsed.request.list.size(), 1u);
+  EXPECT_EQ(parsed.request.list[0].length, 8u);
+  std::uint64_t word = 0;
+  std::memcpy(&word, reinterpret_cast<const void*>(parsed.request.list[0].address), sizeof word);
+  EXPECT_EQ(word, 0x1122334455667788u);
+  send.opcode = static_cast<std::uint32_t>(SendOpcode::kFlush);
+  SlotCopy flush = slot_of(send);
+  EXPECT_FALSE(parse_send(flush, false, kLimits, parsed)) << "not offered";
+}
+
 TEST(KernelRequests, ABindNamesWindowAndRegionAndHasNoList) {
   RxeSend send{};
   send.opcode = static_cast<std::uint32_t>(SendOpcode::kBindWindow);
