@@ -212,12 +212,16 @@ TEST(Start, ASlowDaemonIsStartedOnce) {
 TEST(Start, ADaemonThatEndsAtOnceIsStartedSeldom) {
   in_own_network([] {
     const CountedDaemon daemon("exit 0");
-    const auto client = control::DaemonClient::connect_or_start({.patience = seconds(2)});
+    const auto client = control::DaemonClient::connect_or_start({.patience = seconds(4)});
     ASSERT_FALSE(client.ok());
+    const std::string& sentence = client.error().sentence;
+    // The last one may have to wait for a processor before it counts itself.
+    const auto says_it = [&] {
+      return sentence.find(std::to_string(daemon.starts()) + " times") != std::string::npos;
+    };
+    EXPECT_TRUE(eventually(says_it)) << sentence << " It counted " << daemon.starts();
     EXPECT_GT(daemon.starts(), 1) << "another one may run";
-    EXPECT_LE(daemon.starts(), 5);
-    EXPECT_NE(client.error().sentence.find(std::to_string(daemon.starts()) + " times"), std::string::npos)
-        << client.error().sentence;
+    EXPECT_LE(daemon.starts(), 6);
   });
 }
 
