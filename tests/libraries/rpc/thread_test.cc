@@ -24,7 +24,8 @@ class Hall {
   }
   // Ends when the test has seen it.
   Task<Result<Empty>> doze(Call& call) {
-    while (!awake) static_cast<void>(co_await call.context().sleep(std::chrono::milliseconds(1), call.stop()));
+    while (!awake)
+      static_cast<void>(co_await call.context().sleep(std::chrono::milliseconds(1), call.stop()));
     co_return Empty{};
   }
   [[nodiscard]] std::size_t threads() {
