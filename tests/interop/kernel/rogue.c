@@ -37,7 +37,7 @@ struct table {
 
 static int file;
 static unsigned char gid[16];
-static struct table pds, cqs, srqs, qps, mrs;
+static struct table pds, cqs, srqs, qps, mrs, mws;
 
 // A command; failures are expected. Returns 0 if the kernel took it.
 static int command(unsigned number, void* fields, size_t octets, void* answer, size_t answer_octets) {
@@ -158,6 +158,46 @@ static void register_memory(void) {
   keep(&mrs, (struct object){.handle = answer.mr_handle, .number = answer.lkey, .memory = memory});
 }
 
+static void register_again(void) {
+  struct object* const mr = any(&mrs);
+  struct ib_uverbs_rereg_mr form = {.mr_handle = any_handle(&mrs),
+                                    .flags = pick(8) ? 1 + pick(7) : any_word(),
+                                    .start = (__u64)(unsigned long)mr->memory + pick(2) * pick(kPage),
+                                    .length = pick(8) ? 1 + pick(kRegionOctets - kPage) : any_word(),
+                                    .pd_handle = any_handle(&pds),
+                                    .access_flags = pick(8) ? pick(16) : any_word()};
+  form.hca_va = form.start;
+  struct ib_uverbs_rereg_mr_resp answer;
+  if (!command(IB_USER_VERBS_CMD_REREG_MR, &form, sizeof form, &answer, sizeof answer))
+    mr->number = answer.lkey;
+}
+
+// The old ring stays mapped sometimes, and the new one unmapped.
+static void resize_cq(void) {
+  struct object* const cq = any(&cqs);
+  struct ib_uverbs_resize_cq form = {.cq_handle = pick(8) ? cq->handle : any_handle(&cqs),
+                                     .cqe = pick(8) ? 1 + pick(64) : any_word()};
+  struct {
+    struct ib_uverbs_resize_cq_resp fixed;
+    struct rxe_resize_cq_resp ring;
+  } answer;
+  if (command(IB_USER_VERBS_CMD_RESIZE_CQ, &form, sizeof form, &answer, sizeof answer) || !cq->rings[0].at)
+    return;
+  if (!pick(4)) return;
+  if (pick(4)) munmap(cq->rings[0].at, cq->rings[0].octets);
+  cq->rings[0] = map(&answer.ring.mi);
+}
+
+static void change_windows(void) {
+  struct ib_uverbs_alloc_mw form = {.pd_handle = any_handle(&pds),
+                                    .mw_type = (__u8)(pick(8) ? 1 + pick(2) : pick(256))};
+  struct ib_uverbs_alloc_mw_resp answer;
+  if (pick(2))
+    drop(&mws, IB_USER_VERBS_CMD_DEALLOC_MW, 0);
+  else if (!command(IB_USER_VERBS_CMD_ALLOC_MW, &form, sizeof form, &answer, sizeof answer))
+    keep(&mws, (struct object){.handle = answer.mw_handle, .number = answer.rkey});
+}
+
 static void create_something(void) {
   struct ib_uverbs_alloc_pd pd = {0};
   struct ib_uverbs_alloc_pd_resp pd_answer;
@@ -260,7 +300,7 @@ static void call_something(void) {
   struct ib_uverbs_modify_srq limit = {
       .srq_handle = any_handle(&srqs), .attr_mask = pick(4), .max_wr = pick(64), .srq_limit = pick(40)};
   unsigned char* at;
-  switch (pick(6)) {
+  switch (pick(12)) {
     case 0: command(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, &notify, sizeof notify, NULL, 0); break;
     case 1: command(IB_USER_VERBS_CMD_MODIFY_SRQ, &limit, sizeof limit, NULL, 0); break;
     case 2:
@@ -272,6 +312,11 @@ static void call_something(void) {
       // The memory of a region goes; its pages stay pinned.
       if (any(&mrs)->memory) munmap(any(&mrs)->memory, kPage);
       break;
+    case 4: register_again(); break;
+    case 5: change_windows(); break;
+    case 6:
+    case 7:
+    case 8: resize_cq(); break;
     default: command(pick(44), words, 4 * pick(32), words + 32, 4 * pick(32)); break;
   }
 }
