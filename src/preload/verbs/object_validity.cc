@@ -54,6 +54,10 @@ int refuse_invalid(const char* call, ObjectKind kind, ObjectValidity validity) {
                         formatted("this is no {} that was made here: it is a copy, or its handle or its "
                                   "context were changed.",
                                   name));
+    case ObjectValidity::kNull:
+      return host::fail(
+          EINVAL, call,
+          formatted("the {} is null. With the system's library, the program would crash here.", name));
   }
   return ENOENT;
 }

@@ -20,6 +20,7 @@ enum class ObjectValidity : unsigned char {
   kLive,
   kGone,     // already destroyed
   kDamaged,  // a copy, or its handle or context changed
+  kNull,
 };
 
 constexpr ObjectKind kind_of(const ibv_qp*) { return ObjectKind::kQp; }
@@ -55,6 +56,7 @@ const ibv_context* context_of(const Abi& abi) {
 
 template <typename Abi>
 ObjectValidity validity_of(const Abi* abi) {
+  if (abi == nullptr) return ObjectValidity::kNull;
   Record record;
   switch (live_objects().find(kind_of(abi), abi, record)) {
     case Presence::kLive: {
@@ -68,7 +70,7 @@ ObjectValidity validity_of(const Abi* abi) {
   return context == nullptr || is_own(context) ? ObjectValidity::kDamaged : ObjectValidity::kForeign;
 }
 
-// 0 if it is alive, else ENOENT with an explanation.
+// 0 if it is alive, else ENOENT, or EINVAL for a null pointer, with an explanation.
 int refuse_invalid(const char* call, ObjectKind kind, ObjectValidity validity);
 
 // The same for the object that a call acts on. An injected fault may refuse the call as well.

@@ -100,6 +100,17 @@ TEST_F(Objects, AreDestroyedOnceAndWhole) {
   });
 }
 
+// The system's library crashes. qperf destroys its QP twice through rdma_destroy_qp(), which sets it to null.
+TEST_F(Objects, ThatAreNull) {
+  EXPECT_EQ(ibv_destroy_qp(nullptr), EINVAL);
+  EXPECT_EQ(ibv_destroy_cq(nullptr), EINVAL);
+  EXPECT_EQ(ibv_destroy_srq(nullptr), EINVAL);
+  EXPECT_EQ(ibv_destroy_ah(nullptr), EINVAL);
+  EXPECT_EQ(ibv_destroy_comp_channel(nullptr), EINVAL);
+  EXPECT_EQ(ibv_dereg_mr(nullptr), EINVAL);
+  EXPECT_EQ(ibv_dealloc_pd(nullptr), EINVAL);
+}
+
 // These are inline functions of verbs.h that go through the object's context.
 TEST_F(Objects, ThatGoThroughTheirContext) {
   const auto damage_handle = [](auto* object, auto destroy, const char* what) {
