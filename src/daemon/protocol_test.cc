@@ -303,7 +303,7 @@ TEST(DeviceTotals, OfManyThatAreGone) {
 // While a request waits, event_fd() must not make the background thread spin.
 TEST(Client, WaitsWithoutSpinning) {
   in_own_network([] {
-    const auto client = open_client({.patience = milliseconds(500)});
+    const auto client = open_client({.patience = seconds(2)});
     ::kill(daemon_of(*client), SIGSTOP);
     int wakeups = 0;
     std::thread background([&] {

@@ -1,5 +1,7 @@
 #include "daemon/slots/keeper.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/un.h>
 
@@ -25,6 +27,7 @@ constexpr std::string_view kStoreName = "rrdma-parking";
 constexpr timespec kReconnectPause = {.tv_sec = 0, .tv_nsec = 100'000'000};
 constexpr int kAttemptsMax = 6000;  // ten minutes without a daemon
 constexpr int kAttemptsBetweenLooks = 10;
+constexpr int kStartOfKeeperMs = 10'000;
 
 // Sends one datagram to $NOTIFY_SOCKET, with one descriptor or none.
 bool notify_service(std::string_view text, int fd) {
@@ -137,12 +140,22 @@ OwnedFd stored_parking() {
   return {};
 }
 
+// The keeper must inherit nothing of the daemon, above all not the lock: a daemon that is killed and started again
+// before the keeper has closed it would find another one running.
 void start_keeper(int parking_end) {
+  int ends[2] = {-1, -1};  // the keeper closes the second with all others
+  (void)::pipe2(ends, O_CLOEXEC);
+  const OwnedFd closed(ends[0]);
+  OwnedFd open(ends[1]);
   const pid_t child = ::fork();
   if (child < 0)
     log_line("the keeper of the sockets could not be started: " + std::string(std::strerror(errno)) + ".");
-  if (child != 0) return;
-  // The keeper must inherit nothing of the daemon, above all not the lock.
+  if (child != 0) {
+    open.reset();
+    pollfd end{.fd = closed.get(), .events = 0, .revents = 0};
+    (void)::poll(&end, 1, kStartOfKeeperMs);
+    return;
+  }
   constexpr int kKept = 3;
   if (parking_end != kKept) (void)raw::dup3(parking_end, kKept, O_CLOEXEC);
   (void)raw::close_range(kKept + 1, ~0u, 0);
