@@ -2,9 +2,10 @@
 """make kernel-test: a guest with Debian's kernel, rrdma.ko and `rrdmad --kernel`, and what runs on the device. Each stage
 is a script of stages/ that runs in the guest and prints a line for each thing that it shows.
 
-    kernel_test.py [--quick | --soak] [--kernel 6.1] [--build build] [--set NAME=VALUE] [STAGE...]
+    kernel_test.py [--quick | --soak] [--poison] [--kernel 6.1] [--build build] [--set NAME=VALUE] [STAGE...]
 
 --soak: loads of the kernel's users, hostile programs and a hostile daemon for ten minutes each.
+--poison: the guest's kernel poisons freed memory and checks it (slub_debug; KFENCE where it has it). Slower.
 
 In the stage `rxe` a second guest with the kernel's rxe is the peer (rxe_peer.py).
 """
@@ -29,6 +30,7 @@ QUICK = ["device", "programs", "static", "kill", "dying", "remove"]
 ALL = ["device", "programs", "static", "kill", "dying", "nvme", "nfs", "iser", "rogue", "hostile", "rxe", "remove", "pyverbs", "figures"]
 SOAK = ["device", "nvme", "nfs", "iser", "rogue", "hostile", "remove"]
 STAGE_SECONDS = 1200
+POISON = " slub_debug=FZPU page_poison=1 kfence.sample_interval=20"
 
 
 class KernelGuest(guest.Guest):
@@ -135,6 +137,7 @@ def parse():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--quick", action="store_true")
     arguments.add_argument("--soak", action="store_true")
+    arguments.add_argument("--poison", action="store_true")
     arguments.add_argument("--kernel", default="6.1", choices=["6.1", "6.12"])
     arguments.add_argument("--build", default=str(ROOT / "build"))
     arguments.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a variable of the stages, as RUNS=1")
@@ -173,8 +176,12 @@ def run(options, folder):
     daemon = Path(options.build, "bin/rrdmad").resolve()
     boot, module = prepare(options, folder, daemon)
     machine = KernelGuest(boot, folder / "guest", "none", "10.77.0.2", "fd77::2", 4500, processors=2)
+    if options.poison:
+        machine.settings += POISON
     release = machine.start()
     print(f"kernel-test: {release}, booted in {machine.boot_seconds:.0f} s", flush=True)
+    if options.poison:
+        machine.run("grep -qx 1 /sys/kernel/slab/kmalloc-512/poison")
     failed = []
     try:
         for name in [module, daemon, *build_static(folder)]:

@@ -109,7 +109,7 @@ drop_rxe() {
 }
 # The kernel says nothing that it should not. Call it at the end of a stage.
 kernel_is_calm() {
-  if dmesg | grep -E 'BUG:|Oops|WARNING:|hung_task|blocked for more|general protection|refcount_t|list_del corruption'; then
+  if dmesg | grep -E 'BUG:|BUG [a-z]|Oops|WARNING:|hung_task|blocked for more|general protection|refcount_t|list_del corruption'; then
     failed "the kernel log of $1"
   else
     ok "the kernel log of $1"
