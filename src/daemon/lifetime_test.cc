@@ -457,7 +457,7 @@ TEST(Death, OfAProgramBetweenTwoDaemons) {
 
 TEST(Death, AStoppedDaemonIsSaid) {
   in_own_network([] {
-    const auto client = open_client({.patience = seconds(2)});
+    const auto client = open_client({.patience = seconds(5)});
     ::kill(daemon_of(*client), SIGSTOP);
     const auto slot = client->request_slot();
     ASSERT_FALSE(slot.ok());

@@ -140,8 +140,8 @@ OwnedFd stored_parking() {
   return {};
 }
 
-// The keeper must inherit nothing of the daemon, above all not the lock: a daemon that is killed and started again
-// before the keeper has closed it would find another one running.
+// The keeper must inherit nothing of the daemon, above all not the lock: a daemon that is killed and started
+// again before the keeper has closed it would find another one running.
 void start_keeper(int parking_end) {
   int ends[2] = {-1, -1};  // the keeper closes the second with all others
   (void)::pipe2(ends, O_CLOEXEC);

@@ -39,6 +39,8 @@ inline std::uint64_t counter(control::DaemonClient& client, const std::string& n
   return 0;
 }
 
+constexpr int kPatienceMs = 30'000;
+
 // A connection that says what it likes.
 class RawClient {
  public:
@@ -52,10 +54,11 @@ class RawClient {
   std::optional<control::Received> receive() {
     control::Received message;
     auto outcome = control::ReceiveOutcome::kNothing;
-    EXPECT_TRUE(eventually([&] {
+    const auto has_come = [&] {
       outcome = control::receive_message(socket_.get(), message);
       return outcome != control::ReceiveOutcome::kNothing;
-    }));
+    };
+    EXPECT_TRUE(eventually(has_come, kPatienceMs));
     if (outcome != control::ReceiveOutcome::kMessage) return std::nullopt;
     return message;
   }
