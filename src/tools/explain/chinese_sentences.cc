@@ -213,6 +213,8 @@ constexpr SentencePair kPairs[] = {
      "IBV_REG_MR_MASK_ADDR 与 IBV_REG_MR_MASK_FD 都未设置。"},
     {"the range is not within the buffer.", "范围不在缓冲区内。"},
     {"the {} is destroyed already.", "该 {} 已被销毁。"},
+    {"the {} is null. With the system's library, the program would crash here.",
+     "该 {} 是空指针。若使用系统自带的库，程序会在此崩溃。"},
     {"the {} is of another context or another device.", "该 {} 属于另一个上下文或另一个设备。"},
     {"this is no {} that was made here: it is a copy, or its handle or its context were changed.",
      "这不是在此创建的 {}：它是副本，或其句柄、上下文被改动。"},
