@@ -114,7 +114,7 @@ Result<void, Problem> DaemonClient::make_ready(Instant deadline) {
       return {};
     }
     if (session_.obstacle()) return Failure{*session_.obstacle()};
-    if (time >= deadline) return problem(ETIMEDOUT, session_.awaited());
+    if (time >= deadline) return session_.awaited();
     wait_for(session_.socket(), POLLIN, std::min(deadline, session_.next_attempt()));
   }
 }

@@ -176,21 +176,25 @@ bool DaemonSession::waits_for_starter(Instant now) {
   return now - waits_for_starter_since_ < patience_with_starter_;
 }
 
-std::string DaemonSession::awaited() const {
-  const std::string daemon = "the RRDMA daemon (pid " + std::to_string(daemon_) + ") ";
-  const std::string remedy =
-      "the machine is too busy, or the daemon is stopped; `kill -CONT` it, or kill it and a new one will "
-      "start.";
-  if (state_ == State::kGreeting) return daemon + "took the connection, but did not answer: " + remedy;
-  if (is_busy_) return "the RRDMA daemon runs, but takes no connections: " + remedy;
+Failure<Problem> DaemonSession::awaited() const {
+  const auto slow = [](const std::string& what) {
+    return problem(ETIMEDOUT, what +
+                                  "the machine is too busy, or the daemon is stopped; `kill -CONT` it, or "
+                                  "kill it and a new one will start.");
+  };
+  const auto silent = [](const std::string& what) {
+    return problem(ETIMEDOUT, what + "set RRDMA_DAEMON_LOG to a file to see what it says.");
+  };
+  if (state_ == State::kGreeting)
+    return slow("the RRDMA daemon (pid " + std::to_string(daemon_) +
+                ") took the connection, but did not answer: ");
+  if (is_busy_) return slow("the RRDMA daemon runs, but takes no connections: ");
   if (!lock_.empty())
-    return "the RRDMA daemon runs (it holds " + lock_ + "), but takes no connections: " + remedy;
+    return slow("the RRDMA daemon runs (it holds " + lock_ + "), but takes no connections: ");
   if (waits_for_starter_since_ != kNever)
-    return "another program started the RRDMA daemon, which does not answer: " + remedy;
-  const std::string log = "set RRDMA_DAEMON_LOG to a file to see what it says.";
-  if (starts_ == 0) return "no RRDMA daemon answers; " + log;
-  const std::string times = starts_ == 1 ? "once" : std::to_string(starts_) + " times";
-  return "rrdmad was started " + times + ", but did not answer; " + log;
+    return slow("another program started the RRDMA daemon, which does not answer: ");
+  if (starts_ == 0) return silent("no RRDMA daemon answers; ");
+  return silent("rrdmad was started, but did not answer (starts: " + std::to_string(starts_) + "); ");
 }
 
 control::Hello DaemonSession::hello() const {

@@ -57,8 +57,8 @@ class DaemonSession {
   [[nodiscard]] int socket() const { return socket_.get(); }
   // Why there is no connection, if retrying alone will not help.
   [[nodiscard]] const std::optional<Problem>& obstacle() const { return obstacle_; }
-  // A sentence for a caller whose patience has ended: what the session waits for. REQUIRES: not ready.
-  [[nodiscard]] std::string awaited() const;
+  // For a caller whose patience has ended: what the session waits for. REQUIRES: not ready.
+  [[nodiscard]] Failure<Problem> awaited() const;
 
   // REQUIRES: ready. If the daemon is gone (kGone), the session goes down.
   [[nodiscard]] control::SendOutcome send(Octets datagram, std::span<const int> fds);

@@ -153,7 +153,7 @@ void start_keeper(int parking_end) {
   if (child != 0) {
     open.reset();
     pollfd end{.fd = closed.get(), .events = 0, .revents = 0};
-    (void)::poll(&end, 1, kStartOfKeeperMs);
+    if (closed) (void)::poll(&end, 1, kStartOfKeeperMs);
     return;
   }
   constexpr int kKept = 3;
