@@ -1,6 +1,7 @@
 #include "nic/memory/cuda_library.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <atomic>
 #include <mutex>
@@ -59,14 +60,33 @@ bool load(void* library, CudaLibrary& cuda) {
          look_up(library, "cuMemHostUnregister", cuda.cuMemHostUnregister);
 }
 
+// The number of libraries that this process has ever loaded.
+unsigned long long libraries_loaded() {
+  unsigned long long loaded = 0;
+  const auto take = [](dl_phdr_info* info, std::size_t, void* into) {
+    *static_cast<unsigned long long*>(into) = info->dlpi_adds;
+    return 1;
+  };
+  dl_iterate_phdr(take, &loaded);
+  return loaded;
+}
+
 }  // namespace
 
 const CudaLibrary* CudaLibrary::find() {
   static std::atomic<const CudaLibrary*> found{nullptr};
   if (const CudaLibrary* known = found.load(std::memory_order_acquire)) return known;
+  // For a library that is not loaded, dlopen searches the file system, which costs more than all the rest of a
+  // registration. So look only after the program has loaded something.
+  static std::atomic<unsigned long long> looked_at{0};
+  const unsigned long long loaded = libraries_loaded();
+  if (loaded == looked_at.load(std::memory_order_relaxed)) return nullptr;
   // The handle is kept: it prevents that the library is unloaded while it is called.
   void* const library = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
-  if (library == nullptr) return nullptr;
+  if (library == nullptr) {
+    looked_at.store(loaded, std::memory_order_relaxed);
+    return nullptr;
+  }
   static std::mutex loading;
   static CudaLibrary cuda;
   const std::lock_guard lock(loading);
