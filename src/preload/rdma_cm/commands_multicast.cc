@@ -1,6 +1,7 @@
 // Commands about multicast groups: JOIN_MCAST, JOIN_IP_MCAST, LEAVE_MCAST. ibv_attach_mcast creates the
 // membership itself (IGMP, MLD). librdmacm calls it for the id's queue pair when it fetches the event; an id
 // without a queue pair cannot receive.
+#include <netinet/in.h>  // first: then the kernel's headers use its types
 #include <rdma/rdma_user_cm.h>
 
 #include "host/explain.h"

@@ -9,6 +9,7 @@
 // manager knows more.
 #pragma once
 
+#include <netinet/in.h>  // first: then the kernel's headers use its types
 #include <rdma/rdma_user_cm.h>
 
 #include <cstdint>
