@@ -3,6 +3,7 @@
 // leaves a task cancels its siblings and reaches the owner.
 #pragma once
 
+#include <array>
 #include <coroutine>
 #include <cstddef>
 #include <exception>
@@ -128,31 +129,50 @@ void rethrow_failure(Task<T>& task) {
 template <typename A>
 using ValueOf = typename decltype(as_task(std::declval<A>()))::Value;
 
+// A driver for each of several tasks.
 template <typename... T>
-Task<std::tuple<Held<T>...>> all_of(Task<T>... tasks) {
+std::array<Driver, sizeof...(T)> drive_all(std::tuple<Task<T>...>& tasks, Latch& latch) {
+  return std::apply(
+      [&latch](Task<T>&... task) { return std::array<Driver, sizeof...(T)>{drive(task, latch)...}; }, tasks);
+}
+// Starts them until the latch opens.
+template <typename Drivers>
+void start_all(Drivers& drivers, const Latch& latch) {
+  for (Driver& driver : drivers) {
+    if (!latch.open()) driver.start();
+  }
+}
+
+// Below, the tasks are moved out of the parameters, which live as long as the frame: a task must not
+// outlive the driver that it resumes at its end, and the awaiting coroutine may keep the frame.
+template <typename... T>
+Task<std::tuple<Held<T>...>> all_of(Task<T>... given) {
+  std::tuple<Task<T>...> tasks(std::move(given)...);
   Latch latch(sizeof...(T));
-  std::tuple<decltype((static_cast<void>(tasks), Driver(nullptr)))...> drivers(drive(tasks, latch)...);
-  std::apply([&latch](auto&... driver) { ((latch.open() ? void() : driver.start()), ...); }, drivers);
+  auto drivers = drive_all(tasks, latch);
+  start_all(drivers, latch);
   co_await latch;
-  (rethrow_failure(tasks), ...);
-  co_return std::tuple<Held<T>...>(take_held(tasks)...);
+  std::apply([](Task<T>&... task) { (rethrow_failure(task), ...); }, tasks);
+  co_return std::apply([](Task<T>&... task) { return std::tuple<Held<T>...>(take_held(task)...); }, tasks);
 }
 
 template <typename... T>
-Task<std::variant<Held<T>...>> any_of(Task<T>... tasks) {
+Task<std::variant<Held<T>...>> any_of(Task<T>... given) {
   using Answer = std::variant<Held<T>...>;
-  Latch latch(1);
   std::optional<Answer> answer;
   {
-    std::tuple<decltype((static_cast<void>(tasks), Driver(nullptr)))...> drivers(drive(tasks, latch)...);
-    std::apply([&latch](auto&... driver) { ((latch.open() ? void() : driver.start()), ...); }, drivers);
+    std::tuple<Task<T>...> tasks(std::move(given)...);
+    Latch latch(1);
+    auto drivers = drive_all(tasks, latch);
+    start_all(drivers, latch);
     co_await latch;
-    const auto pick = [&]<std::size_t... I>(std::index_sequence<I...>, auto&... task) {
-      ((!answer && task.done() ? static_cast<void>(answer.emplace(std::in_place_index<I>, take_held(task)))
-                               : void()),
+    const auto pick = [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((!answer && std::get<I>(tasks).done()
+            ? static_cast<void>(answer.emplace(std::in_place_index<I>, take_held(std::get<I>(tasks))))
+            : void()),
        ...);
     };
-    pick(std::index_sequence_for<T...>(), tasks...);
+    pick(std::index_sequence_for<T...>());
   }
   co_return std::move(*answer);
 }
@@ -169,14 +189,13 @@ requires(sizeof...(A) > 0) [[nodiscard]] auto when_all(A... awaitables) {
 
 // The same for a vector of tasks.
 template <typename T>
-[[nodiscard]] Task<std::vector<detail::Held<T>>> when_all(std::vector<Task<T>> tasks) {
+[[nodiscard]] Task<std::vector<detail::Held<T>>> when_all(std::vector<Task<T>> given) {
+  std::vector<Task<T>> tasks = std::move(given);  // as in detail::all_of
   detail::Latch latch(tasks.size());
   std::vector<detail::Driver> drivers;
   drivers.reserve(tasks.size());
   for (Task<T>& task : tasks) drivers.push_back(detail::drive(task, latch));
-  for (detail::Driver& driver : drivers) {
-    if (!latch.open()) driver.start();
-  }
+  detail::start_all(drivers, latch);
   co_await latch;
   for (Task<T>& task : tasks) detail::rethrow_failure(task);
   std::vector<detail::Held<T>> values;

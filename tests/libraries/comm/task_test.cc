@@ -178,6 +178,11 @@ Task<Result<void>> ends_late(Context& context, std::shared_ptr<int> held) {
   co_return slept;
 }
 
+Task<Result<int>> later_result(Context& context, std::shared_ptr<int> held) {
+  (co_await context.sleep(5ms)).value();
+  co_return Result<int>(++*held);
+}
+
 // The same for a result that is an error.
 TEST_F(Tasks, AnErrorCancelsTheSiblings) {
   auto witness = std::make_shared<int>(0);
@@ -197,6 +202,53 @@ TEST_F(Tasks, AnErrorCancelsTheSiblings) {
   tasks.push_back(good_later(context_, 1));
   tasks.push_back(bad_later(context_));
   EXPECT_EQ(run(try_all(std::move(tasks))).error().code(), Code::kTooLarge);
+}
+
+Task<int> later(Context& context, std::shared_ptr<int> held) {
+  (co_await context.sleep(5ms)).value();
+  co_return ++*held;
+}
+Task<int> throws_instead(Context& context) {
+  co_await throws_later(context);
+  co_return 0;
+}
+template <typename T>
+Task<bool> throws(Task<T>& task) {
+  try {
+    static_cast<void>(co_await task);
+  } catch (const std::runtime_error&) {
+    co_return true;
+  }
+  co_return false;
+}
+Task<> keeps_its_tasks(Context& context, std::shared_ptr<int> held) {
+  auto any = when_any(later(context, held), number(1));
+  auto winner = co_await any;
+  EXPECT_EQ(winner.index(), 1U);
+  EXPECT_EQ(held.use_count(), 2);
+  auto all = when_all(later(context, held), throws_later(context));
+  const bool one = co_await throws(all);
+  EXPECT_TRUE(one);
+  EXPECT_EQ(held.use_count(), 2);
+  std::vector<Task<int>> tasks;
+  tasks.push_back(later(context, held));
+  tasks.push_back(throws_instead(context));
+  auto several = when_all(std::move(tasks));
+  const bool two = co_await throws(several);
+  EXPECT_TRUE(two);
+  EXPECT_EQ(held.use_count(), 2);
+  auto tried = try_all(later_result(context, held), bad_later(context));
+  auto result = co_await tried;
+  EXPECT_FALSE(result.ok());
+  EXPECT_EQ(held.use_count(), 2);
+  (co_await context.sleep(20ms)).value();
+}
+
+// The same if the awaiting coroutine keeps the task: the siblings are destroyed when it is over, not with it.
+TEST_F(Tasks, SiblingsDoNotOutliveTheirTask) {
+  auto witness = std::make_shared<int>(0);
+  run(keeps_its_tasks(context_, witness));
+  EXPECT_EQ(*witness, 0);
 }
 
 TEST_F(Tasks, TryAllGivesTheValues) {
