@@ -15,6 +15,11 @@ constexpr int kResolveMs = 2000;
 // Inline sizes to request in this order; the device may refuse the larger ones.
 constexpr std::uint32_t kInlineWishes[] = {256, 220, 188, 128, 64, 28, 0};
 constexpr int kNobodyListens = 8;  // reject reason "invalid service ID" (IBTA 12.6.7.2)
+// The wait for the answer to a probe is Profile::keep_alive, but at least this: a busy machine is no dead
+// one.
+constexpr std::chrono::milliseconds kLeastPatience{1000};
+constexpr std::uint32_t kPatienceTicks = 4;
+constexpr std::size_t kSlowestPerMillisecond = 1024;  // bytes; an answer waits for the requests before it
 
 }  // namespace
 
@@ -253,8 +258,7 @@ void EndpointState::handle_established(const rdma_cm_event& event) {
     return;
   }
   phase_ = Phase::kOpen;
-  if (profile_.keep_alive.count() > 0)
-    reactor_->timers().set(&probe_alarm_, Clock::now() + profile_.keep_alive);
+  if (profile_.keep_alive.count() > 0) set_probe_alarm(profile_.keep_alive);
   if (opener_ != nullptr) {
     std::exchange(opener_, nullptr)->opened();
   } else {
@@ -473,13 +477,35 @@ void EndpointState::shut_down() {
 
 // ---- keep-alive ----
 
+// The device repeats a probe that is lost, but over shared memory it waits for a stopped process without
+// end. The wait for an answer is thus bounded here. It is counted in several ticks: a program that was
+// itself stopped, or did not poll, gets one late tick, and finds the answer before the next one.
 void EndpointState::probe() {
   if (phase_ != Phase::kOpen) return;
-  reactor_->timers().set(&probe_alarm_, Clock::now() + profile_.keep_alive);
-  if (!std::exchange(heard_, false) && !probing_) {
-    probing_ = post_control(Posting::Kind::kProbe);
-    if (probing_) ++counters_.keep_alives;
+  if (std::exchange(heard_, false)) {
+    silent_ticks_ = 0;
+    return set_probe_alarm(profile_.keep_alive);
   }
+  if (silent_ticks_++ == 0) ++counters_.keep_alives;
+  // Requests that take long hold the probe up. If there is no room for it, their completions are the answer.
+  const auto patience = std::max<std::chrono::milliseconds>(profile_.keep_alive, kLeastPatience);
+  const auto transfer = std::chrono::milliseconds(send_.octets() / kSlowestPerMillisecond);
+  const auto tick = patience / kPatienceTicks;
+  if (silent_ticks_ > kPatienceTicks + transfer / tick)
+    return break_off(Code::kPeerGone, IBV_WC_RESP_TIMEOUT_ERR);
+  set_probe_alarm(tick);
+  if (!probing_) probing_ = post_control(Posting::Kind::kProbe);
+}
+
+void EndpointState::probe_answered() {
+  probing_ = heard_ = false;
+  silent_ticks_ = 0;
+  set_probe_alarm(profile_.keep_alive);
+}
+
+void EndpointState::set_probe_alarm(std::chrono::milliseconds after) {
+  reactor_->timers().cancel(&probe_alarm_);
+  reactor_->timers().set(&probe_alarm_, Clock::now() + after);
 }
 
 }  // namespace detail

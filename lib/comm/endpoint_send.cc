@@ -392,6 +392,7 @@ void EndpointState::end_posting(Posting* posting, const ibv_wc& wc) {
   send_.vacate(*posting);
   if (waiter != nullptr) waiter->posting_ = nullptr;
   if (wc.status == IBV_WC_SUCCESS) [[likely]] {
+    if (silent_ticks_ != 0) heard_ = true;
     if (waiter != nullptr) {
       if (waiter->verb_ == Verb::kCompareSwap || waiter->verb_ == Verb::kFetchAdd)
         std::memcpy(&waiter->answer_, posting->scratch, sizeof(waiter->answer_));
@@ -414,7 +415,7 @@ void EndpointState::end_posting(Posting* posting, const ibv_wc& wc) {
     check_drained();
   } else if (wc.status == IBV_WC_SUCCESS) {
     if (kind == Posting::Kind::kClose) close_acknowledged();
-    if (kind == Posting::Kind::kProbe) probing_ = false;
+    if (kind == Posting::Kind::kProbe) probe_answered();
     if (!send_.queued().empty() || credits_.owes_for_messages() || closing_.begun())
       reactor_->settle_later(this);
   }

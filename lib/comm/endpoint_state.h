@@ -125,6 +125,8 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   void stay_behind();
   void start_linger();
   void probe();
+  void probe_answered();
+  void set_probe_alarm(std::chrono::milliseconds after);
   void linger_over();
 
   // Sending.
@@ -186,8 +188,9 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   Closing closing_;
   bool marker_done_ = false;
   bool left_ = false;
-  bool heard_ = false;  // since the last probe
+  bool heard_ = false;  // since the last tick of the probe alarm
   bool probing_ = false;
+  std::uint32_t silent_ticks_ = 0;  // since a probe was due
   Alarm probe_alarm_{this, &EndpointState::probe};
   Alarm linger_alarm_{this, &EndpointState::linger_over};
   EndpointCounters counters_;

@@ -90,6 +90,12 @@ class SendHalf {
 
   // ---- transfers ----
   [[nodiscard]] List<Transfer>& queued() { return queued_; }
+  // Bytes of the requests that have no completion yet.
+  [[nodiscard]] std::size_t octets() const {
+    std::size_t octets = 0;
+    for (std::uint32_t i = 0; i < count_; ++i) octets += postings_[i].buffer.size();
+    return octets;
+  }
   // Takes the waiters of all postings away.
   template <typename Each>
   void take_waiters(Each each) {

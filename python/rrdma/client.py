@@ -10,11 +10,12 @@ class Channel:
     """Calls to a service with one or several addresses. Connects on demand, and again after a loss.
 
     addresses: "host:port", or a list of them. pick: "first", "round_robin" or "least_loaded". secret: shared
-    with the server. encryption: "other_hosts", "never" or "always"; it needs a secret. result in the calls: the form of results and
+    with the server. encryption: "other_hosts", "never" or "always"; it needs a secret. keep_alive: seconds after which a silent server
+    is probed; 0 means 2. result in the calls: the form of results and
     items: a protobuf class, a NumPy dtype, str, bytes or a function of a Buffer; by default a Buffer.
     """
 
-    def __init__(self, context, addresses, *, pick="first", tries=0, wait_for_ready=False, connect_timeout=0, secret=None, encryption="other_hosts", max_result=0):
+    def __init__(self, context, addresses, *, pick="first", tries=0, wait_for_ready=False, connect_timeout=0, secret=None, encryption="other_hosts", max_result=0, keep_alive=0):
         self.context = context
         addresses = [addresses] if isinstance(addresses, str) else list(addresses)
         array = (ctypes.c_char_p * len(addresses))(*(address.encode() for address in addresses))
@@ -25,6 +26,7 @@ class Channel:
             tries=tries,
             wait_for_ready=wait_for_ready,
             connect_timeout_ms=int(connect_timeout * 1000),
+            keep_alive_ms=int(keep_alive * 1000),
             secret=secret.encode() if secret else None,
             max_result=max_result,
             encryption=_native.ENCRYPTIONS[encryption],

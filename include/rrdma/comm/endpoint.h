@@ -55,7 +55,9 @@ struct Profile {
   std::uint8_t reads = 16;             // reads and atomics in flight at a time; limited by the device
   // Application data for the connection request or the reply. The call copies it.
   std::span<const std::byte> hello = {};
-  // Probe a silent peer at this interval. If zero, only a send detects a dead peer.
+  // Probe a silent peer at this interval. Its device answers, not its program, which may thus compute for
+  // long. A peer that does not answer for this long again, at least a second, is gone: also a stopped
+  // process (SIGSTOP) of RRDMA, which has the device inside. If zero, only a send detects a dead peer.
   std::chrono::milliseconds keep_alive{0};
 };
 

@@ -30,7 +30,9 @@ struct ChannelOptions {
   std::size_t max_result = 64 << 20;           // bytes of the largest result or stream item; at least 4096
   std::uint32_t window = 64 << 10;             // bytes of a server's stream in flight; at least 16 KiB
   std::size_t connection_memory = 256 << 20;   // bytes of unread stream items that one connection may hold
-  std::chrono::milliseconds keep_alive{2000};  // interval after which a silent server is probed
+  // Interval after which a silent server is probed. One that does not answer for this long again, at least a
+  // second, is gone: its calls end with kUnavailable.
+  std::chrono::milliseconds keep_alive{2000};
   std::uint16_t depth = 64;                    // frames that this end has room for
   // A secret shared with the server. The server proves first that it knows it. Empty: connect to servers
   // without a secret.

@@ -36,7 +36,9 @@ struct ServerOptions {
   // Bytes of large arguments, unread stream items and metadata that one connection may hold. As many bytes of
   // results and items may wait until the client takes them; its next calls wait meanwhile.
   std::size_t connection_memory = 256 << 20;
-  std::chrono::milliseconds keep_alive{2000};  // interval after which a silent client is probed
+  // Interval after which a silent client is probed. One that does not answer for this long again, at least a
+  // second, is gone.
+  std::chrono::milliseconds keep_alive{2000};
   // A secret that clients must know; empty admits every client.
   std::string secret = {};
   // Needs a secret; without one, kOtherHosts encrypts nothing.

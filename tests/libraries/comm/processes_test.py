@@ -2,6 +2,7 @@
 # programs `death` and `across`, the folder of the examples.
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
@@ -35,6 +36,20 @@ class Processes(unittest.TestCase):
                 self.assertEqual(client.returncode, 0, rest)
                 print(f"  every waiter knew after {time.monotonic() - begin:.2f} s", flush=True)
         each_link(self, 7100, test)
+
+    def test_a_stopped_peer(self):
+        """A stopped process ends no connection, so only the keep-alive (0.2 s) finds it."""
+        def test(link, address):
+            with Server(link, DEATH, "serve", address) as server:
+                with subprocess.Popen(words(DEATH, "wait", address), stdout=subprocess.PIPE, text=True, env={**os.environ, **link}) as client:
+                    self.assertEqual(client.stdout.readline(), "waiting\n")
+                    server.process.send_signal(signal.SIGSTOP)
+                    begin = time.monotonic()
+                    rest, _ = client.communicate(timeout=60)
+                    self.assertEqual(client.returncode, 0, rest)
+                    self.assertLess(time.monotonic() - begin, 4, "it waits a second for an answer")
+                    print(f"  every waiter knew after {time.monotonic() - begin:.2f} s", flush=True)
+        each_link(self, 7105, test)
 
     def test_echo(self):
         def test(link, address):

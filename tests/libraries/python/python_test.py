@@ -69,9 +69,9 @@ class Calls(unittest.IsolatedAsyncioTestCase):
 
     async def asyncSetUp(self):
         self.context = rrdma.Context(background_thread=self.background_thread)
-        self.server = rrdma.Server(self.context)
+        self.server = rrdma.Server(self.context, keep_alive=1.5)
         add_methods(self.server)
-        self.channel = rrdma.Channel(self.context, f"{self.context.address}:{self.server.listen()}")
+        self.channel = rrdma.Channel(self.context, f"{self.context.address}:{self.server.listen()}", keep_alive=1.5)
 
     async def asyncTearDown(self):
         self.context.close()

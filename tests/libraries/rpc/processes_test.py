@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,11 @@ import surroundings  # noqa: E402  (it knows where the harness is)
 from peers import HOST, Server, each_link, run, words  # noqa: E402
 
 DEATH, DYING, RESTART, EXAMPLES = sys.argv[2:6]
+NOTICED = 5  # seconds: more than a keep-alive of 0.5 s and the wait for an answer, also on a busy machine
+
+
+def client(link, *what):
+    return subprocess.Popen(words(DEATH, *what), stdout=subprocess.PIPE, text=True, env={**os.environ, **link})
 
 
 class Processes(unittest.TestCase):
@@ -29,6 +35,55 @@ class Processes(unittest.TestCase):
                 self.assertEqual(client.returncode, 0, rest)
                 print(f"  every call had ended after {time.monotonic() - begin:.2f} s", flush=True)
         each_link(self, 7200, test)
+
+    def test_a_stopped_server(self):
+        """Every call ends, also of streams, and an idle channel is lost. The server serves again when it goes on."""
+        def test(link, address):
+            with Server(link, DEATH, "serve", address) as server:
+                with client(link, "wait", address) as waiting:
+                    self.assertEqual(waiting.stdout.readline(), "waiting\n")
+                    server.process.send_signal(signal.SIGSTOP)
+                    begin = time.monotonic()
+                    rest, _ = waiting.communicate(timeout=60)
+                    took = time.monotonic() - begin
+                    self.assertEqual(waiting.returncode, 0, rest)
+                    self.assertLess(took, NOTICED, "a keep-alive of 0.5 s")
+                    print(f"  every call had ended after {took:.2f} s", flush=True)
+                server.process.send_signal(signal.SIGCONT)
+                self.assertIn(address, run(link, DEATH, "move", address))
+        each_link(self, 7270, test)
+
+    def test_a_client_leaves_a_stopped_server(self):
+        """A Client goes on with its other address, and no call fails."""
+        def test(link, address):
+            host, port = address.split(":")
+            other = f"{host}:{int(port) + 5}"
+            with Server(link, DEATH, "serve", address) as stopped, Server(link, DEATH, "serve", other):
+                with client(link, "move", address, other) as calling:
+                    self.assertEqual(calling.stdout.readline(), f"{address}\n")
+                    stopped.process.send_signal(signal.SIGSTOP)
+                    begin = time.monotonic()
+                    rest, _ = calling.communicate(timeout=60)
+                    self.assertEqual(calling.returncode, 0, rest)
+                    self.assertLess(time.monotonic() - begin, NOTICED)
+                    print(f"  {rest.splitlines()[-1]}", flush=True)
+        each_link(self, 7280, test)
+
+    def test_a_stopped_client(self):
+        """The server ends its connection and its handlers, and has the memory back that it held for them."""
+        def test(link, address):
+            with Server(link, DEATH, "hold", address) as server, client(link, "wait", address) as waiting:
+                try:
+                    self.assertEqual(waiting.stdout.readline(), "waiting\n")
+                    waiting.send_signal(signal.SIGSTOP)
+                    begin = time.monotonic()
+                    self.assertEqual(server.process.wait(timeout=60), 0)
+                    took = time.monotonic() - begin
+                    self.assertLess(took, NOTICED)
+                    print(f"  the server was rid of it after {took:.2f} s", flush=True)
+                finally:
+                    waiting.kill()
+        each_link(self, 7290, test)
 
     def test_a_server_that_dies_in_each_phase(self):
         def test(link, address):
