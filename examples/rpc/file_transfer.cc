@@ -95,7 +95,7 @@ class Files {
     if (!file) return failure(name);
     if (piece.length > kPiece) return rpc::Status(rpc::Code::kOutOfRange, "a piece is smaller than that");
     auto octets = Octets::of(call.context(), piece.length);
-    if (!octets) return rpc::status_of(octets.error());
+    if (!octets) return octets.error();
     if (!file.read(octets->items(), piece.offset)) return failure(name);
     return std::move(*octets);
   }

@@ -137,6 +137,12 @@ void broken_contract(const char* what, const Error* error) {
   std::abort();
 }
 
+void no_value(const std::string& error) {
+  std::fprintf(stderr, "rrdma: value() of a Result that holds an error: %s\n", error.c_str());
+  std::abort();
+}
+void no_error() { broken_contract("error() of a Result that holds a value"); }
+
 void throw_failure(Error error) { throw Failure(std::move(error)); }
 
 }  // namespace detail

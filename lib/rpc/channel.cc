@@ -56,7 +56,7 @@ Request::Request(ClientConnection* connection, const Method& method, CallOptions
   }
   auto memory = connection->line().offers().take(size);
   if (!memory) {
-    failure_ = status_of(memory.error());
+    failure_ = memory.error();
     return;
   }
   large_ = std::move(*memory);
@@ -75,7 +75,7 @@ Request::Request(ClientConnection* connection, const Method& method, CallOptions
   if (!small) {
     auto memory = connection->line().offers().take_copy(std::move(argument));
     if (!memory) {
-      failure_ = status_of(memory.error());
+      failure_ = memory.error();
       return;
     }
     large_ = std::move(*memory);
@@ -87,7 +87,7 @@ Request::Request(ClientConnection* connection, const Method& method, CallOptions
 
 void Request::take_frame(std::size_t body) {
   auto taken = frame_.take(context_->pool(), head_ + body);
-  if (!taken) failure_ = status_of(taken.error());
+  if (!taken) failure_ = taken.error();
 }
 
 std::span<std::byte> Request::room() { return large_ ? large_.bytes() : frame_.bytes().subspan(head_); }
@@ -135,7 +135,7 @@ comm::Task<Status> begin_later(std::shared_ptr<ClientConnection> connection, Req
     RoomWaiter waiter(*connection, request.options().limit);
     connection->await_room(waiter);
     auto waited = co_await waiter.signal;
-    if (!waited) co_return status_of(waited.error());
+    if (!waited) co_return waited.error();
     Status status;
     call = begin_now(connection, request, status);
     if (call || !status.ok()) co_return status;
@@ -150,7 +150,7 @@ comm::Task<Status> reply_of(CallHandle& call, comm::Limit limit) {
     comm::Signal signal(call.context(), limit);
     const WaitPlace::Stay stay(call.place(), signal);
     auto waited = co_await signal;
-    if (!waited) co_return status_of(waited.error());
+    if (!waited) co_return waited.error();
   }
   co_return call ? Status() : Status(Code::kCancelled, "the call was cancelled");
 }
@@ -162,7 +162,7 @@ comm::Task<Status> headers_of(CallHandle& call, comm::Limit limit) {
     comm::Signal signal(call.context(), limit);
     const WaitPlace::Stay stay(call.headers_place(), signal);
     auto waited = co_await signal;
-    if (!waited) co_return status_of(waited.error());
+    if (!waited) co_return waited.error();
   }
   co_return call ? Status() : Status(Code::kCancelled, "the call was cancelled");
 }
@@ -172,7 +172,7 @@ comm::Task<Status> headers_of(CallHandle& call, comm::Limit limit) {
 namespace {
 
 Status why_refused(const comm::Error& error) {
-  Status status = status_of(error);
+  Status status = error;
   if (error.code() != comm::Code::kRefused) return status;
   if (error.detail() == kRefusedSecret || error.detail() == kRefusedPlain || error.detail() == kRefusedSealed)
     return {Code::kUnauthenticated, status.message()};

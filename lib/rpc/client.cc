@@ -200,7 +200,7 @@ comm::Task<void> ServerSet::look_up(Source& source) {
     found = co_await options_.resolve(source.target());
   } else {
     auto looked = co_await context_->look_up(source.target(), comm::Limit(options_.connect));
-    found = looked ? Result<std::vector<std::string>>(std::move(*looked)) : status_of(looked.error());
+    found = std::move(looked);
   }
   source.asking = source.stale = false;
   source.asked = found.ok();
@@ -396,7 +396,7 @@ comm::Task<Result<Channel>> ServerSet::channel(comm::Limit limit, std::string ke
     waiting_.push_back(&waiter);
     auto waited = co_await waiter.signal;
     if (!waited && (waited.error().code() != comm::Code::kDeadline || comm::Clock::now() >= limit.at()))
-      co_return Result<Channel>(status_of(waited.error()));
+      co_return waited.error();
   }
 }
 
@@ -409,7 +409,7 @@ comm::Task<Status> ServerSet::rest(std::chrono::milliseconds pause, comm::Limit 
     auto waited = co_await waiter.signal;
     if (waited) continue;
     if (waited.error().code() == comm::Code::kDeadline) break;
-    co_return status_of(waited.error());
+    co_return waited.error();
   }
   co_return Status();
 }

@@ -30,7 +30,7 @@ comm::detail::Detached ClientConnection::run(std::shared_ptr<ClientConnection> s
       auto received = co_await self->line_.endpoint().receive();
       if (self->over_) break;
       if (!received) {
-        status = status_of(received.error());
+        status = received.error();
         // A server that shuts down answers all started calls before it closes. Calls without a reply never
         // started. On an encrypted connection this does not hold: others can forge the close.
         if (self->going_away_ && !self->line_.encrypted() &&
@@ -140,16 +140,16 @@ RoomWaiter::~RoomWaiter() {
 Status ClientConnection::share_memory(ClientCall* call, Request& request, Frame& frame) {
   if (request.large_) {
     auto opened = line_.offers().open(std::move(request.large_));
-    if (!opened) return status_of(opened.error());
+    if (!opened) return opened.error();
     call->offered = std::move(*opened);
     line_.mark_offered(frame, call->offered.region());
   }
   if (request.options_.lend != 0) {
     auto memory = line_.context().pool().take(request.options_.lend);
-    if (!memory) return status_of(memory.error());
+    if (!memory) return memory.error();
     call->lent = std::move(*memory);
     auto opened = comm::share(line_.context(), call->lent, comm::Access::kWrite);
-    if (!opened) return status_of(opened.error());
+    if (!opened) return opened.error();
     call->lent_share = std::move(*opened);
     const auto remote = call->lent_share.remote();
     frame.flags |= flag::kLent;
@@ -216,7 +216,7 @@ comm::detail::Detached ClientConnection::watch(std::shared_ptr<ClientConnection>
   // If the signal was given, the call has ended and its slot may already be reused.
   if (signal.given()) co_return;
   call->watch = nullptr;
-  self->give_up(call, status_of(waited.error()));
+  self->give_up(call, waited.error());
 }
 
 void ClientConnection::give_up(ClientCall* call, Status status) {
@@ -388,11 +388,11 @@ bool ClientConnection::fetch_result(ClientCall* call, const Region& region) {
                    if (read && !self->line_.open(*read, region.seal)) return self->end(self->broken());
                    self->line_.give_back(region.address);
                    if (read && call->held) call->body = Payload(std::move(*read));
-                   self->settle(call, read ? Status() : status_of(read.error()));
+                   self->settle(call, read ? Status() : read.error());
                  });
       return true;
     }
-    status = status_of(memory.error());
+    status = memory.error();
   }
   line_.give_back(region.address);
   settle(call, std::move(status));

@@ -306,7 +306,7 @@ Outbound::Item Outbound::prepare(std::size_t size) {
   auto memory = line_->offered(size) ? line_->offers().take(size)
                                      : line_->context().pool().take(item.framed ? kItemHead + size : size);
   if (!memory) {
-    item.failure = status_of(memory.error());
+    item.failure = memory.error();
     return item;
   }
   item.memory = std::move(*memory);
@@ -328,7 +328,7 @@ comm::Task<Status> Outbound::wait_for_window(std::uint32_t cost, std::size_t off
     SignalWaiter waiter(signal);
     if (line_->crowded()) line_->await_sent(waiter);
     auto waited = co_await signal;
-    if (!waited) co_return status_of(waited.error());
+    if (!waited) co_return waited.error();
   }
   co_return ended_ ? why() : Status();
 }
@@ -379,7 +379,7 @@ comm::Task<Status> Outbound::send(comm::detail::Ref<Outbound> self, Item item, c
 
 Status Outbound::offer(const comm::detail::Ref<Outbound>& self, comm::Buffer memory) {
   auto lent = self->line_->offers().lend(std::move(memory), self);
-  if (!lent) return status_of(lent.error());
+  if (!lent) return lent.error();
   Frame frame;
   frame.kind = Kind::kItem;
   frame.call = self->call_;

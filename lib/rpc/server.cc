@@ -79,7 +79,7 @@ Status ServerState::listen(std::string_view address) {
   if (options_.encryption == Encryption::kAlways && options_.secret.empty())
     return {Code::kFailedPrecondition, kNoSecret};
   auto listener = context_->listen(address);
-  if (!listener) return status_of(listener.error());
+  if (!listener) return listener.error();
   return serve_at(std::move(*listener));
 }
 
@@ -100,11 +100,11 @@ comm::Task<Status> ServerState::take_over(std::string address, comm::Limit limit
   for (;;) {
     auto listener = context_->listen(address);
     if (listener) co_return serve_at(std::move(*listener));
-    if (listener.error().code() != comm::Code::kInUse) co_return status_of(listener.error());
+    if (listener.error().code() != comm::Code::kInUse) co_return listener.error();
     const comm::Clock::time_point next = comm::Clock::now() + kTakeOverInterval;
-    if (next >= limit.at()) co_return status_of(listener.error());
+    if (next >= limit.at()) co_return listener.error();
     auto slept = co_await context_->sleep_until(next, limit.stop());
-    if (!slept) co_return status_of(slept.error());
+    if (!slept) co_return slept.error();
   }
 }
 
@@ -253,7 +253,7 @@ comm::Task<Status> ServerState::until_none(const Count& count, comm::Limit limit
     comm::Signal signal(*context_, limit);
     const WaitPlace::Stay stay(idle_, signal);
     auto waited = co_await signal;
-    if (!waited) co_return status_of(waited.error());
+    if (!waited) co_return waited.error();
   }
   co_return Status();
 }

@@ -118,7 +118,7 @@ std::byte* ServerCall::prepare(std::size_t size) {
   Line& line = connection_->line();
   auto memory = line.offered(size) ? line.offers().take(size) : context().pool().take(size);
   if (!memory) {
-    fail(status_of(memory.error()));
+    fail(memory.error());
     return nullptr;
   }
   result_head_ = 0;
@@ -158,9 +158,9 @@ void ServerCall::reply_from(comm::Buffer octets) {
               Region{lent_.address(), lent_.key(), static_cast<std::uint32_t>(lent_.size())});
   } else if (line.offered(size) && line.offers().has_room(size)) {
     auto memory = line.offers().take_copy(std::move(octets));
-    if (!memory) return fail(status_of(memory.error()));
+    if (!memory) return fail(memory.error());
     auto lent = line.offers().lend(std::move(*memory));
-    if (!lent) return fail(status_of(lent.error()));
+    if (!lent) return fail(lent.error());
     line.mark_offered(frame, *lent);
   } else {
     send_parts(octets.bytes());

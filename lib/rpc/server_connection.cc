@@ -299,11 +299,11 @@ comm::Task<Status> ServerConnection::fetch(ServerCall* call) {
     if (call->cancelled_) co_return Status(Code::kCancelled, "the call was cancelled before it started");
   }
   // The handler has not run yet, so repeating the call is safe.
-  if (!memory) co_return status_of(memory.error()).as_refused();
+  if (!memory) co_return Status(memory.error()).as_refused();
   call->transferring_ = true;
   auto read = co_await line_.endpoint().read(call->offered_, std::move(*memory));
   call->transferring_ = false;
-  if (!read) co_return status_of(read.error());
+  if (!read) co_return read.error();
   if (!line_.open(*read, call->seal_)) {
     ++server_->counts().broken;
     co_return Status(Code::kInternal, "the argument is not the one that the caller encrypted");

@@ -18,27 +18,34 @@ const Status::Words& Status::no_words() {
   return none;
 }
 
-Status status_of(const comm::Error& error) {
+Code code_of(comm::Code code) {
   using Wire = comm::Code;
-  Code code = Code::kInternal;
-  switch (error.code()) {
-    case Wire::kDeadline: code = Code::kDeadlineExceeded; break;
-    case Wire::kCancelled: code = Code::kCancelled; break;
+  switch (code) {
+    case Wire::kDeadline: return Code::kDeadlineExceeded;
+    case Wire::kCancelled: return Code::kCancelled;
     case Wire::kUnreachable:
     case Wire::kRefused:
     case Wire::kClosed:
     case Wire::kClosedByPeer:
     case Wire::kInUse:
-    case Wire::kPeerGone: code = Code::kUnavailable; break;
-    case Wire::kVersion: code = Code::kFailedPrecondition; break;
+    case Wire::kPeerGone: return Code::kUnavailable;
+    case Wire::kVersion: return Code::kFailedPrecondition;
     case Wire::kTooLarge:
-    case Wire::kNoMemory: code = Code::kResourceExhausted; break;
+    case Wire::kNoMemory: return Code::kResourceExhausted;
     case Wire::kBadAddress:
-    case Wire::kInvalid: code = Code::kInvalidArgument; break;
-    default: break;
+    case Wire::kInvalid: return Code::kInvalidArgument;
+    case Wire::kNoDevice:
+    case Wire::kNotSupported:
+    case Wire::kRemoteAccess:
+    case Wire::kLocalAccess:
+    case Wire::kProtocol:
+    case Wire::kSystem: return Code::kInternal;
   }
-  return {code, error.what()};
+  return Code::kInternal;
 }
+
+Status::Status(const comm::Error& error) : Status(code_of(error.code()), error.what()) {}
+Status status_of(const comm::Error& error) { return error; }
 
 Failure::Failure(Status status) : std::runtime_error(status.what()), status_(std::move(status)) {}
 Failure::~Failure() = default;

@@ -24,7 +24,7 @@ Status Worker::start(const comm::ContextOptions& context, const ServerOptions& o
 void Worker::run(const comm::ContextOptions& options, const ServerOptions& server_options, ServerState& whole,
                  std::promise<Status>& started) {
   auto opened = comm::Context::open(options);
-  if (!opened) return started.set_value(status_of(opened.error()));
+  if (!opened) return started.set_value(Status(opened.error()));
   comm::Context context = std::move(*opened);
   ServerState state(context, server_options, whole);
   comm::Scope scope;

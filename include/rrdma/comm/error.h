@@ -1,5 +1,5 @@
 // Error: the failure, the operation, the peer and the remedy. Result<T>: a value or an Error. Errors are
-// values. The library throws only on request (value_or_throw).
+// values.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 
+#include "rrdma/comm/result.h"
 #include "rrdma/comm/visibility.h"
 
 namespace rrdma::comm {
@@ -63,6 +63,12 @@ enum class During : unsigned char {
 // The name as Error::what shows it: "receive".
 [[nodiscard]] RRDMA_COMM_API std::string_view name_of(During during);
 
+class Error;
+
+namespace detail {
+[[noreturn]] RRDMA_COMM_API void throw_failure(Error error);
+}  // namespace detail
+
 // The failure, the operation, the peer and the remedy. A value; copies share their texts.
 class RRDMA_COMM_API Error {
  public:
@@ -86,6 +92,8 @@ class RRDMA_COMM_API Error {
   [[nodiscard]] std::string what() const;
   // A suggestion how to fix the problem.
   [[nodiscard]] std::string_view remedy() const;
+  // Throws Failure.
+  [[noreturn]] void raise() const;
 
   Error&& with_peer(std::shared_ptr<const std::string> peer) && {
     peer_ = std::move(peer);
@@ -107,7 +115,7 @@ class RRDMA_COMM_API Error {
   std::shared_ptr<const std::string> note_;
 };
 
-// The exception that value_or_throw() throws.
+// The exception that raise() and value_or_throw() throw.
 class RRDMA_COMM_API Failure : public std::runtime_error {
  public:
   explicit Failure(Error error);
@@ -119,82 +127,15 @@ class RRDMA_COMM_API Failure : public std::runtime_error {
 };
 
 namespace detail {
-// Prints a message and aborts the program. Called for a broken contract, such as value() of a failed Result.
+// Prints a message and aborts the program. Called for a broken contract.
 [[noreturn]] RRDMA_COMM_API void broken_contract(const char* what, const Error* error = nullptr);
-[[noreturn]] RRDMA_COMM_API void throw_failure(Error error);
 }  // namespace detail
+
+inline void Error::raise() const { detail::throw_failure(*this); }
 
 // A value or an Error.
 template <typename T>
-class [[nodiscard]] Result {
- public:
-  using Value = T;
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
-
-  [[nodiscard]] bool ok() const { return state_.index() == 0; }
-  explicit operator bool() const { return ok(); }
-
-  // REQUIRES: ok(). Otherwise prints the error and aborts the program.
-  T& value() & { return checked(); }
-  const T& value() const& { return const_cast<Result*>(this)->checked(); }
-  T&& value() && { return std::move(checked()); }
-  T& operator*() & { return checked(); }
-  T&& operator*() && { return std::move(checked()); }
-  const T& operator*() const& { return const_cast<Result*>(this)->checked(); }
-  T* operator->() { return &checked(); }
-  const T* operator->() const { return &const_cast<Result*>(this)->checked(); }
-
-  // Returns the value, or throws Failure.
-  T value_or_throw() && {
-    if (!ok()) detail::throw_failure(*std::get_if<1>(&state_));
-    return std::move(*std::get_if<0>(&state_));
-  }
-  T& value_or_throw() & {
-    if (!ok()) detail::throw_failure(*std::get_if<1>(&state_));
-    return *std::get_if<0>(&state_);
-  }
-
-  // REQUIRES: !ok().
-  [[nodiscard]] const Error& error() const {
-    if (ok()) detail::broken_contract("error() of a Result that holds a value");
-    return *std::get_if<1>(&state_);
-  }
-
- private:
-  T& checked() {
-    if (!ok()) [[unlikely]]
-      detail::broken_contract("value() of a Result that holds an error", std::get_if<1>(&state_));
-    return *std::get_if<0>(&state_);
-  }
-  std::variant<T, Error> state_;
-};
-
-// Success or an Error.
-template <>
-class [[nodiscard]] Result<void> {
- public:
-  using Value = void;
-  Result() = default;
-  Result(Error error) : failed_(true), error_(std::move(error)) {}
-
-  [[nodiscard]] bool ok() const { return !failed_; }
-  explicit operator bool() const { return ok(); }
-  void value() const {
-    if (failed_) detail::broken_contract("value() of a Result that holds an error", &error_);
-  }
-  void value_or_throw() const {
-    if (failed_) detail::throw_failure(error_);
-  }
-  [[nodiscard]] const Error& error() const {
-    if (!failed_) detail::broken_contract("error() of a Result that holds a value");
-    return error_;
-  }
-
- private:
-  bool failed_ = false;
-  Error error_;
-};
+using Result = BasicResult<T, Error>;
 
 }  // namespace v0
 }  // namespace rrdma::comm

@@ -185,7 +185,7 @@ comm::Task<Result<R>> call_unary(std::shared_ptr<ClientConnection> connection, R
     comm::Signal signal(call.context(), request.options().limit);
     const WaitPlace::Stay stay(call.place(), signal);
     auto waited = co_await signal;
-    if (!waited) co_return Result<R>(status_of(waited.error()));
+    if (!waited) co_return waited.error();
   }
   co_return result_of<R>(call, request.options().trailers, request.options().headers);
 }

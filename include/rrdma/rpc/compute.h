@@ -57,7 +57,7 @@ comm::Task<Result<T>> await_computed(comm::Context* context, std::shared_ptr<Com
     comm::Signal signal(*context, std::move(limit));
     const WaitPlace::Stay stay(computed->place, signal);
     auto waited = co_await signal;
-    if (!waited) co_return Result<T>(status_of(waited.error()));
+    if (!waited) co_return waited.error();
   }
   if (computed->exception) std::rethrow_exception(computed->exception);
   co_return std::move(*computed->value);

@@ -211,7 +211,7 @@ class Reader {
       const detail::WaitPlace::Stay stay(inbound_->place(), signal);
       auto waited = co_await signal;
       if (!waited) {
-        status_ = status_of(waited.error());
+        status_ = waited.error();
         co_return std::optional<T>();
       }
     }
@@ -226,7 +226,7 @@ class Reader {
       const detail::WaitPlace::Stay stay(inbound_->place(), signal);
       auto waited = co_await signal;
       if (!waited) {
-        status_ = status_of(waited.error());
+        status_ = waited.error();
         co_return false;
       }
     }

@@ -23,11 +23,6 @@ struct Handler {
   void (*run_now)(void* object, ServerCall& call) = nullptr;
 };
 
-template <typename T>
-struct IsResult : std::false_type {};
-template <typename T>
-struct IsResult<Result<T>> : std::true_type {};
-
 // Ends the call with the value that a method returned.
 template <typename V>
 void conclude(ServerCall& call, V& value) {
@@ -35,9 +30,14 @@ void conclude(ServerCall& call, V& value) {
     if (!value.ok()) return call.fail(value);
     Empty nothing;
     call.reply(nothing);
-  } else if constexpr (IsResult<V>::value) {
-    if (!value.ok()) return call.fail(value.status());
-    call.reply(*value);
+  } else if constexpr (comm::detail::kIsResult<V>) {
+    if (!value.ok()) return call.fail(Status(value.error()));
+    if constexpr (std::is_void_v<typename V::Value>) {
+      Empty nothing;
+      call.reply(nothing);
+    } else {
+      call.reply(*value);
+    }
   } else {
     call.reply(value);
   }

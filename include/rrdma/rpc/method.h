@@ -117,8 +117,8 @@ template <>
 struct ReturnOf<Status> {
   using Value = Empty;
 };
-template <typename T>
-struct ReturnOf<Result<T>> : ReturnOf<T> {};
+template <typename T, typename E>
+struct ReturnOf<comm::BasicResult<T, E>> : ReturnOf<T> {};
 template <typename T>
 struct ReturnOf<comm::Task<T>> : ReturnOf<T> {};
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 #include "rrdma/comm/error.h"
+#include "rrdma/comm/result.h"
 #include "rrdma/rpc/visibility.h"
 
 namespace rrdma::rpc {
@@ -39,6 +39,24 @@ inline constexpr std::uint8_t kHighestCode = 16;
 
 [[nodiscard]] RRDMA_RPC_API std::string_view name_of(Code code);
 
+// The code of a call that failed by an error of rrdma::comm:
+//
+//   kCancelled           kCancelled
+//   kDeadline            kDeadlineExceeded
+//   kUnreachable, kRefused, kClosed, kClosedByPeer, kPeerGone, kInUse    kUnavailable
+//   kVersion             kFailedPrecondition
+//   kTooLarge, kNoMemory kResourceExhausted
+//   kBadAddress, kInvalid    kInvalidArgument
+//   kNoDevice, kNotSupported, kRemoteAccess, kLocalAccess, kProtocol, kSystem    kInternal
+[[nodiscard]] RRDMA_RPC_API Code code_of(comm::Code code);
+
+class Status;
+
+namespace detail {
+[[noreturn]] RRDMA_RPC_API void throw_failure(Status status);
+[[noreturn]] RRDMA_RPC_API void no_value(const Status& status);
+}  // namespace detail
+
 class [[nodiscard]] RRDMA_RPC_API Status {
  public:
   Status() = default;
@@ -46,6 +64,10 @@ class [[nodiscard]] RRDMA_RPC_API Status {
     if (!message.empty() || !details.empty())
       words_ = std::make_shared<const Words>(Words{std::move(message), std::move(details)});
   }
+  // An error of rrdma::comm, with the code of code_of() and the text of Error::what().
+  Status(const comm::Error& error);
+  // The outcome of an operation of rrdma::comm without a value.
+  Status(const comm::Result<void>& done) : Status(done.ok() ? Status() : Status(done.error())) {}
 
   [[nodiscard]] bool ok() const { return code_ == Code::kOk; }
   explicit operator bool() const { return ok(); }
@@ -61,6 +83,8 @@ class [[nodiscard]] RRDMA_RPC_API Status {
   }
   // One sentence: "not found: no such key".
   [[nodiscard]] std::string what() const;
+  // Throws Failure. REQUIRES: !ok().
+  [[noreturn]] void raise() const;
 
  private:
   struct Words {
@@ -75,10 +99,10 @@ class [[nodiscard]] RRDMA_RPC_API Status {
   std::shared_ptr<const Words> words_;  // null for most calls: keeps Status small
 };
 
-// Converts an error of the transport into the status of a call.
+// Status(error), for older programs.
 [[nodiscard]] RRDMA_RPC_API Status status_of(const comm::Error& error);
 
-// The exception that value_or_throw() throws.
+// The exception that raise() and value_or_throw() throw.
 class RRDMA_RPC_API Failure : public std::runtime_error {
  public:
   explicit Failure(Status status);
@@ -89,50 +113,11 @@ class RRDMA_RPC_API Failure : public std::runtime_error {
   Status status_;
 };
 
-namespace detail {
-[[noreturn]] RRDMA_RPC_API void throw_failure(Status status);
-[[noreturn]] RRDMA_RPC_API void no_value(const Status& status);
-}  // namespace detail
+inline void Status::raise() const { detail::throw_failure(*this); }
 
+// A value, or a Status that is an error.
 template <typename T>
-class [[nodiscard]] Result {
- public:
-  using Value = T;
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-  // REQUIRES: !status.ok().
-  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {}
-  Result(Code code, std::string message = {}) : Result(Status(code, std::move(message))) {}
-
-  [[nodiscard]] bool ok() const { return state_.index() == 0; }
-  explicit operator bool() const { return ok(); }
-  // REQUIRES: ok(). Otherwise prints the status and aborts the program.
-  T& value() & { return checked(); }
-  T&& value() && { return std::move(checked()); }
-  const T& value() const& { return const_cast<Result*>(this)->checked(); }
-  T& operator*() & { return checked(); }
-  T&& operator*() && { return std::move(checked()); }
-  const T& operator*() const& { return const_cast<Result*>(this)->checked(); }
-  T* operator->() { return &checked(); }
-  const T* operator->() const { return &const_cast<Result*>(this)->checked(); }
-  // Returns the value, or throws Failure.
-  T value_or_throw() && {
-    if (!ok()) detail::throw_failure(*std::get_if<1>(&state_));
-    return std::move(*std::get_if<0>(&state_));
-  }
-  T& value_or_throw() & {
-    if (!ok()) detail::throw_failure(*std::get_if<1>(&state_));
-    return *std::get_if<0>(&state_);
-  }
-  [[nodiscard]] Status status() const { return ok() ? Status() : *std::get_if<1>(&state_); }
-
- private:
-  T& checked() {
-    if (!ok()) [[unlikely]]
-      detail::no_value(*std::get_if<1>(&state_));
-    return *std::get_if<0>(&state_);
-  }
-  std::variant<T, Status> state_;
-};
+using Result = comm::BasicResult<T, Status>;
 
 }  // namespace v0
 }  // namespace rrdma::rpc

@@ -46,7 +46,7 @@ std::shared_ptr<Memory> CallObject::memory_of(Payload& payload, Status& status) 
   if (bytes.empty()) return nullptr;
   auto copy = loop().context().pool().take(bytes.size());
   if (!copy) {
-    status = status_of(copy.error());
+    status = copy.error();
     return nullptr;
   }
   std::memcpy(copy->data(), bytes.data(), bytes.size());
@@ -80,7 +80,7 @@ comm::Task<void> CallObject::read_one(std::shared_ptr<CallObject> self, std::uin
     comm::Signal signal(self->loop().context());
     const detail::WaitPlace::Stay stay(inbound->place(), signal);
     auto waited = co_await signal;
-    if (!waited) got.status = status_of(waited.error());
+    if (!waited) got.status = waited.error();
     if (!waited) break;
   }
   self->reading_ = false;
@@ -110,7 +110,7 @@ detail::Outbound::Item item_of(comm::Context& context, detail::Outbound& outboun
   if (!item.failure.ok()) return item;
   auto wrapped = context.pool().wrap(from, bytes);
   if (!wrapped) {
-    item.failure = status_of(wrapped.error());
+    item.failure = wrapped.error();
     return item;
   }
   item.framed = false;
@@ -181,7 +181,7 @@ detail::Request Calling::request_on(detail::ClientConnection* connection, Status
   if (goes_wrapped(bytes.size())) {
     auto wrapped = loop().context().pool().wrap(bytes, argument_);
     if (wrapped) return detail::Request(connection, method_->method, options_, std::move(*wrapped));
-    status = status_of(wrapped.error());
+    status = wrapped.error();
     return detail::Request(connection, method_->method, options_, std::size_t{0});
   }
   detail::Request request(connection, method_->method, options_, bytes.size());

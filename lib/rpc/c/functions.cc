@@ -302,7 +302,7 @@ int rrdma_rpc_buffer_take(rrdma_rpc_context context, size_t size, rrdma_rpc_buff
     using Taken = std::pair<Status, std::shared_ptr<c::Memory>>;
     const auto taken = loop->ask<Taken>([loop, size]() -> Taken {
       auto memory = loop->context().pool().take(size);
-      if (!memory) return {rpc::status_of(memory.error()), nullptr};
+      if (!memory) return {Status(memory.error()), nullptr};
       return {Status(), std::make_shared<c::Memory>(loop, std::move(*memory))};
     });
     if (!taken) return c::closed();

@@ -51,7 +51,7 @@ Loop::~Loop() {
 
 Status Loop::open_here(const comm::ContextOptions& options) {
   auto context = comm::Context::open(options);
-  if (!context) return status_of(context.error());
+  if (!context) return context.error();
   context_.emplace(std::move(*context));
   device_ = context_->device().name;
   for (const std::string& address : context_->device().addresses) {

@@ -39,7 +39,7 @@ comm::Task<void> Serving::serve(void* object, detail::ServerCall& call) {
     comm::Signal signal(call.context());
     const detail::WaitPlace::Stay stay(self->place_, signal);
     auto waited = co_await signal;
-    if (!waited) self->answer_.emplace(Answer{status_of(waited.error()), nullptr, {}});
+    if (!waited) self->answer_.emplace(Answer{Status(waited.error()), nullptr, {}});
   }
   self->conclude(call);
 }
@@ -94,7 +94,7 @@ void Serving::conclude(detail::ServerCall& call) {
   const std::span<const std::byte> bytes = result ? result->bytes() : std::span<const std::byte>();
   auto& pool = call.context().pool();
   auto memory = goes_wrapped(bytes.size()) ? pool.wrap(bytes, result) : pool.take(bytes.size());
-  if (!memory) return call.fail(status_of(memory.error()));
+  if (!memory) return call.fail(memory.error());
   if (!goes_wrapped(bytes.size()) && !bytes.empty()) std::memcpy(memory->data(), bytes.data(), bytes.size());
   Bulk<std::byte> bulk(std::move(*memory));
   call.reply(bulk);

@@ -127,7 +127,7 @@ class Desk {
   }
   Result<Bulk<std::uint32_t>> make(Call& call, const std::uint32_t& count) {
     auto bulk = Bulk<std::uint32_t>::of(call.context(), count);
-    if (!bulk) return status_of(bulk.error());
+    if (!bulk) return bulk.error();
     for (std::uint32_t i = 0; i < count; ++i) (*bulk)[i] = i;
     return std::move(*bulk);
   }
