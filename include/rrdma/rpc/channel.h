@@ -27,13 +27,13 @@ struct ChannelOptions {
   // A constructor prevents aggregate initialisation: GCC 12 destroys temporary aggregates in co_await
   // expressions twice.
   ChannelOptions() = default;
-  std::size_t max_result = 64 << 20;           // bytes of the largest result or stream item; at least 4096
-  std::uint32_t window = 64 << 10;             // bytes of a server's stream in flight; at least 16 KiB
-  std::size_t connection_memory = 256 << 20;   // bytes of unread stream items that one connection may hold
+  std::size_t max_result = 64 << 20;          // bytes of the largest result or stream item; at least 4096
+  std::uint32_t window = 64 << 10;            // bytes of a server's stream in flight; at least 16 KiB
+  std::size_t connection_memory = 256 << 20;  // bytes of unread stream items that one connection may hold
   // Interval after which a silent server is probed. One that does not answer for this long again, at least a
   // second, is gone: its calls end with kUnavailable.
   std::chrono::milliseconds keep_alive{2000};
-  std::uint16_t depth = 64;                    // frames that this end has room for
+  std::uint16_t depth = 64;  // frames that this end has room for
   // A secret shared with the server. The server proves first that it knows it. Empty: connect to servers
   // without a secret.
   std::string secret = {};
@@ -58,78 +58,68 @@ struct ChannelOptions {
   }
 };
 
-// A stream of results of one call.
-template <typename R>
-class ResultStream : public Reader<R> {
+namespace detail {
+
+// The call behind a stream.
+class StreamCall {
  public:
-  explicit ResultStream(detail::CallHandle call) : Reader<R>(call.inbound()), call_(std::move(call)) {}
-  // Awaits the status of the call. Discards items that were not read.
-  comm::Task<Status> finish(comm::Limit limit = {}) {
-    Status waited = co_await detail::reply_of(call_, std::move(limit));
-    if (!waited.ok()) co_return waited;
-    co_return call_.status();
-  }
   // Awaits the headers of the server, or its reply if it sends none. Empty until then.
-  comm::Task<Status> until_headers(comm::Limit limit = {}) {
-    return detail::headers_of(call_, std::move(limit));
-  }
+  comm::Task<Status> until_headers(comm::Limit limit = {}) { return headers_of(call_, std::move(limit)); }
   [[nodiscard]] const Metadata& headers() const { return call_.headers(); }
   [[nodiscard]] const Metadata& trailers() const { return call_.trailers(); }
   // Cancels the call; so does the destructor.
   void cancel() { call_.reset(); }
 
- private:
-  detail::CallHandle call_;
+ protected:
+  explicit StreamCall(CallHandle call) : call_(std::move(call)) {}
+  // Ends the stream of arguments, if there is one, and awaits the status of the call.
+  comm::Task<Status> until_end(Outbound* arguments, comm::Limit limit) {
+    if (arguments != nullptr) static_cast<void>(arguments->finish());
+    Status waited = co_await reply_of(call_, std::move(limit));
+    if (!waited.ok()) co_return waited;
+    co_return call_.status();
+  }
+
+  CallHandle call_;
+};
+
+}  // namespace detail
+
+// A stream of results of one call.
+template <typename R>
+class ResultStream : public Reader<R>, public detail::StreamCall {
+ public:
+  explicit ResultStream(detail::CallHandle call) : Reader<R>(call.inbound()), StreamCall(std::move(call)) {}
+  // Awaits the status of the call. Discards items that were not read.
+  comm::Task<Status> finish(comm::Limit limit = {}) { return until_end(nullptr, std::move(limit)); }
 };
 
 // A stream of arguments of one call, and its single result.
 template <typename A, typename R>
-class ArgumentStream : public Writer<A> {
+class ArgumentStream : public Writer<A>, public detail::StreamCall {
  public:
-  explicit ArgumentStream(detail::CallHandle call) : Writer<A>(call.outbound()), call_(std::move(call)) {}
+  explicit ArgumentStream(detail::CallHandle call)
+      : Writer<A>(call.outbound()), StreamCall(std::move(call)) {}
   // Ends the stream of arguments and awaits the result.
   comm::Task<Result<R>> finish(comm::Limit limit = {}) {
-    static_cast<void>(this->outbound_->finish());
-    Status waited = co_await detail::reply_of(call_, std::move(limit));
-    if (!waited.ok()) co_return Result<R>(std::move(waited));
+    Status ended = co_await until_end(this->outbound_.raw(), std::move(limit));
+    if (!ended.ok()) co_return ended;
     co_return detail::result_of<R>(call_, nullptr);
   }
-  // Awaits the headers of the server, or its reply if it sends none. Empty until then.
-  comm::Task<Status> until_headers(comm::Limit limit = {}) {
-    return detail::headers_of(call_, std::move(limit));
-  }
-  [[nodiscard]] const Metadata& headers() const { return call_.headers(); }
-  [[nodiscard]] const Metadata& trailers() const { return call_.trailers(); }
-  void cancel() { call_.reset(); }
-
- private:
-  detail::CallHandle call_;
 };
 
 // Streams in both directions.
 template <typename A, typename R>
-class Conversation : public Writer<A>, public Reader<R> {
+class Conversation : public Writer<A>, public Reader<R>, public detail::StreamCall {
  public:
   explicit Conversation(detail::CallHandle call)
-      : Writer<A>(call.outbound()), Reader<R>(call.inbound()), call_(std::move(call)) {}
+      : Writer<A>(call.outbound()), Reader<R>(call.inbound()), StreamCall(std::move(call)) {}
   // Ends the stream of arguments. Results may still arrive.
   Status writes_done() { return this->outbound_->finish(); }
+  // Ends the stream of arguments and awaits the status of the call. Discards items that were not read.
   comm::Task<Status> finish(comm::Limit limit = {}) {
-    static_cast<void>(this->outbound_->finish());
-    Status waited = co_await detail::reply_of(call_, std::move(limit));
-    if (!waited.ok()) co_return waited;
-    co_return call_.status();
+    return until_end(this->outbound_.raw(), std::move(limit));
   }
-  // Awaits the headers of the server, or its reply if it sends none. Empty until then.
-  comm::Task<Status> until_headers(comm::Limit limit = {}) {
-    return detail::headers_of(call_, std::move(limit));
-  }
-  [[nodiscard]] const Metadata& headers() const { return call_.headers(); }
-  [[nodiscard]] const Metadata& trailers() const { return call_.trailers(); }
-  void cancel() { call_.reset(); }
-
- private:
-  detail::CallHandle call_;
 };
 
 namespace detail {

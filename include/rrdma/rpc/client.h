@@ -107,31 +107,17 @@ class RRDMA_RPC_API Client : public detail::Calls<Client> {
   }
   template <typename R, typename A>
   comm::Task<Result<ResultStream<R>>> results(Method method, A argument, CallOptions options = {}) {
-    for (Attempts attempts(*this);;) {
-      Result<Channel> found = co_await channel(options.limit, options.hash_key);
-      Status status = found.status();
-      if (found.ok()) {
-        auto opened = co_await found->template results<R>(method, argument, options);
-        if (opened.ok()) co_return std::move(opened);
-        status = opened.status();
-      }
-      const bool again = co_await attempts.next(status, options.limit, found.ok(), true);
-      if (!again) co_return Result<ResultStream<R>>(std::move(status));
-    }
+    return tried<ResultStream<R>>(
+        method, std::move(options),
+        [method, argument = std::move(argument)](Channel& on, const CallOptions& with) {
+          return on.results<R>(method, argument, with);
+        });
   }
   template <typename Stream>
   comm::Task<Result<Stream>> stream(Method method, CallOptions options = {}) {
-    for (Attempts attempts(*this);;) {
-      Result<Channel> found = co_await channel(options.limit, options.hash_key);
-      Status status = found.status();
-      if (found.ok()) {
-        auto opened = co_await found->template stream<Stream>(method, options);
-        if (opened.ok()) co_return std::move(opened);
-        status = opened.status();
-      }
-      const bool again = co_await attempts.next(status, options.limit, found.ok(), true);
-      if (!again) co_return Result<Stream>(std::move(status));
-    }
+    return tried<Stream>(method, std::move(options), [method](Channel& on, const CallOptions& with) {
+      return on.stream<Stream>(method, with);
+    });
   }
 
   // Returns an open channel, chosen by Pick. Waits while a connection is being made. Fails with the last
@@ -166,22 +152,33 @@ class RRDMA_RPC_API Client : public detail::Calls<Client> {
     detail::WaitPlace place;
   };
 
-  template <typename R, typename A>
-  comm::Task<Result<R>> repeated(Method method, A argument, CallOptions options) {
+  // Makes attempts until one succeeds or the last one has failed. `attempt(Channel&, const CallOptions&)`
+  // returns a Task<Result<T>>.
+  template <typename T, typename Attempt>
+  comm::Task<Result<T>> tried(Method method, CallOptions options, Attempt attempt) {
+    const bool stream = method.shape != Shape::kUnary;
     for (Attempts attempts(*this);;) {
       Result<Channel> found = co_await channel(options.limit, options.hash_key);
       Status status = found.status();
       if (found.ok()) {
-        Result<R> result = co_await found->template unary<R>(method, argument, options);
+        Result<T> result = co_await attempt(*found, options);
         if (result.ok()) {
-          attempts.succeeded();
+          if (!stream) attempts.succeeded();  // a stream is only open
           co_return std::move(result);
         }
         status = result.status();
       }
-      const bool again = co_await attempts.next(status, options.limit, found.ok(), method.idempotent);
-      if (!again) co_return Result<R>(std::move(status));
+      const bool again =
+          co_await attempts.next(status, options.limit, found.ok(), stream || method.idempotent);
+      if (!again) co_return status;
     }
+  }
+  template <typename R, typename A>
+  comm::Task<Result<R>> repeated(Method method, A argument, CallOptions options) {
+    return tried<R>(method, std::move(options),
+                    [method, argument = std::move(argument)](Channel& on, const CallOptions& with) {
+                      return on.unary<R>(method, argument, with);
+                    });
   }
   template <typename R, typename A>
   comm::Task<void> compete(Race<R>* race, Method method, A argument, CallOptions options) {
