@@ -1,4 +1,4 @@
-// Includes all of rrdma::comm, except asio.h.
+// Includes all of rrdma::comm, except asio.h and sender.h.
 #pragma once
 
 #include "rrdma/comm/batch.h"

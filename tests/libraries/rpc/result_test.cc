@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "rrdma/comm/sender.h"
 #include "tests/libraries/rpc/world.h"
 
 namespace rpc_test::result_test {
@@ -161,6 +162,29 @@ TEST_F(Mixed, HandlersReturnResultsOfEither) {
   EXPECT_EQ(run(channel.call<&Mixture::square>(7U, kPatience)).value(), 49U);
   EXPECT_EQ(run(channel.call<&Mixture::square>(7000U, kPatience)).error().code(), Code::kResourceExhausted);
   EXPECT_TRUE(run(channel.call<&Mixture::rest>(1U, kPatience)).ok());
+}
+
+// A status as a sender (comm/sender.h).
+TEST_F(Mixed, AStatusIsSent) {
+  struct Receiver {
+    Status* status;
+    int* done;
+    void set_value() && noexcept { *status = Status(), ++*done; }
+    void set_error(Status error) && noexcept { *status = std::move(error), ++*done; }
+    void set_error(const std::exception_ptr&) && noexcept { ++*done; }
+    void set_stopped() && noexcept { *status = Status(Code::kCancelled), ++*done; }
+  };
+  Status status(Code::kUnknown);
+  int done = 0;
+  auto good =
+      comm::execution::connect(comm::as_sender(context_, returned_status(true)), Receiver{&status, &done});
+  comm::execution::start(good);
+  EXPECT_TRUE(status.ok());
+  auto bad =
+      comm::execution::connect(comm::as_sender(context_, returned_status(false)), Receiver{&status, &done});
+  comm::execution::start(bad);
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+  EXPECT_EQ(done, 2);
 }
 
 }  // namespace rpc_test::result_test
