@@ -138,6 +138,16 @@ class Processes(unittest.TestCase):
                 self.assertIn("who is it?", run(link, hello, "call", address, "", status=1))
         each_link(self, 7210, test)
 
+    def test_shapes(self):
+        def test(link, address):
+            shapes = f"{EXAMPLES}/shapes"
+            with Server(link, shapes, "serve", address, 1) as server:
+                self.assertEqual(run(link, shapes, "call", address).splitlines(),
+                                 ["3 recorded", "at 7: 17", "at 3: not found: nothing was read at 3", "at 7: 17", "at 8: 18",
+                                  "mean 10", "mean 15", "mean 30"])
+                self.assertEqual(server.process.wait(30), 0)
+        each_link(self, 7215, test)
+
     def test_the_command_without_rrdma_run(self):
         """The device comes with the library: neither the server nor `rrdma rpc` runs under `rrdma run`."""
         address = f"{HOST}:7229"
