@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * Requests to the daemon. A control operation asks and waits, killably and with a timeout. A note is told and forgotten.
- * A doorbell is a QP in a list. All are dropped when the daemon goes: waiting callers get -ENETDOWN. A daemon that let a
- * caller wait too long is stalled until it answers: others wait a short time, and the ends of objects do not wait.
+ * All are dropped when the daemon goes: waiting callers get -ENETDOWN. A daemon that let a caller wait too long is stalled
+ * until it answers: others wait a short time, and the ends of objects do not wait.
  *
  * Names: each object has a handle that the daemon uses. rrdma_find() takes a reference; rrdma_unname() waits until the
  * last one is returned. No reference is held while user memory is touched.
@@ -230,65 +230,6 @@ void rrdma_tell_destroyed(struct rrdma_object *object, u32 op)
 		rrdma_tell(object->dev, object->told, &request, GFP_KERNEL | __GFP_NOFAIL);
 }
 
-void rrdma_ring_doorbell(struct rrdma_qp *qp)
-{
-	struct rrdma_dev *dev = qp->object.dev;
-	unsigned long flags;
-	bool rung = false;
-
-	spin_lock_irqsave(&dev->lock, flags);
-	if (dev->daemon && !qp->dead && list_empty(&qp->doorbell)) {
-		list_add_tail(&qp->doorbell, &dev->doorbells);
-		rung = true;
-	}
-	spin_unlock_irqrestore(&dev->lock, flags);
-	if (rung)
-		wake_up_poll(&dev->bells, EPOLLIN | EPOLLRDNORM);
-}
-
-/* What the daemon asks for is done once for all doorbells of the QP until then. */
-void rrdma_postpone_doorbell(struct rrdma_qp *qp)
-{
-	struct rrdma_dev *dev = qp->object.dev;
-	unsigned long flags;
-
-	spin_lock_irqsave(&dev->lock, flags);
-	if (dev->daemon && !qp->dead)
-		list_move_tail(&qp->doorbell, &dev->postponed);
-	spin_unlock_irqrestore(&dev->lock, flags);
-	wake_up(&dev->wait);
-}
-
-void rrdma_take_doorbells(struct rrdma_dev *dev, struct rrdma_doorbells *taken)
-{
-	struct rrdma_qp *qp, *next;
-	unsigned long flags;
-
-	spin_lock_irqsave(&dev->lock, flags);
-	list_for_each_entry_safe(qp, next, &dev->doorbells, doorbell) {
-		if (taken->count == RRDMA_DOORBELLS_MAX)
-			break;
-		taken->handles[taken->count++] = qp->object.handle;
-		list_del_init(&qp->doorbell);
-	}
-	spin_unlock_irqrestore(&dev->lock, flags);
-}
-
-bool rrdma_has_doorbells(struct rrdma_dev *dev)
-{
-	return !list_empty_careful(&dev->doorbells);
-}
-
-void rrdma_forget_doorbell(struct rrdma_qp *qp)
-{
-	struct rrdma_dev *dev = qp->object.dev;
-	unsigned long flags;
-
-	spin_lock_irqsave(&dev->lock, flags);
-	list_del_init(&qp->doorbell);
-	spin_unlock_irqrestore(&dev->lock, flags);
-}
-
 bool rrdma_has_work(struct rrdma_dev *dev)
 {
 	return READ_ONCE(dev->gone) || !list_empty_careful(&dev->calls) || !list_empty_careful(&dev->postponed);
@@ -304,7 +245,7 @@ bool rrdma_next_request(struct rrdma_dev *dev, struct rrdma_request *request)
 
 	spin_lock_irqsave(&dev->lock, flags);
 	call = list_first_entry_or_null(&dev->calls, struct rrdma_call, entry);
-	qp = list_first_entry_or_null(&dev->postponed, struct rrdma_qp, doorbell);
+	qp = list_first_entry_or_null(&dev->postponed, struct rrdma_qp, postponed);
 	if (call) {
 		*request = call->request;
 		if (request->tag) {
@@ -320,7 +261,7 @@ bool rrdma_next_request(struct rrdma_dev *dev, struct rrdma_request *request)
 		memset(request, 0, sizeof(*request));
 		request->op = RRDMA_OP_DOORBELL;
 		request->handle = qp->object.handle;
-		list_del_init(&qp->doorbell);
+		list_del_init(&qp->postponed);
 	} else {
 		found = false;
 	}
@@ -348,7 +289,7 @@ void rrdma_take_reply(struct rrdma_dev *dev, const struct rrdma_reply *reply)
 	spin_unlock_irqrestore(&dev->lock, flags);
 }
 
-int rrdma_attach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
+int rrdma_attach_daemon(struct rrdma_dev *dev, struct rrdma_session *session, struct rrdma_ring *bells)
 {
 	unsigned long flags;
 	int err = 0;
@@ -360,6 +301,7 @@ int rrdma_attach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
 		err = -EBUSY;
 	if (!err) {
 		dev->daemon = session;
+		rrdma_open_bells(dev, bells);
 		dev->last_daemon += dev->last_daemon == U32_MAX ? 2 : 1;	/* 0 is nobody */
 		WRITE_ONCE(dev->serving, dev->last_daemon);
 	}
@@ -399,6 +341,7 @@ static void rrdma_flush_all(struct rrdma_dev *dev)
 void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
 {
 	struct rrdma_call *call, *next;
+	struct rrdma_ring *bells;
 	unsigned long flags;
 	LIST_HEAD(told);
 
@@ -424,11 +367,9 @@ void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session)
 		call->answered = true;
 		complete(&call->done);
 	}
-	while (!list_empty(&dev->doorbells))
-		list_del_init(dev->doorbells.next);
-	while (!list_empty(&dev->postponed))
-		list_del_init(dev->postponed.next);
+	bells = rrdma_close_bells(dev);
 	spin_unlock_irqrestore(&dev->lock, flags);
+	rrdma_drop_ring(bells);
 	list_for_each_entry_safe(call, next, &told, entry)
 		kfree(call);
 

@@ -167,6 +167,7 @@ static long rrdma_attach(struct file *file, struct rrdma_attach __user *from)
 {
 	struct rrdma_session *session = file->private_data;
 	struct rrdma_attach attach;
+	struct rrdma_ring *bells;
 	struct rrdma_dev *dev;
 	long err;
 
@@ -180,9 +181,17 @@ static long rrdma_attach(struct file *file, struct rrdma_attach __user *from)
 	attach.interface_index = dev->ndev->ifindex;
 	memset(attach.interface, 0, sizeof(attach.interface));
 	strscpy(attach.interface, dev->ndev->name, sizeof(attach.interface));
+	bells = rrdma_make_bells(dev);
+	if (IS_ERR(bells)) {
+		ib_device_put(&dev->ib);
+		return PTR_ERR(bells);
+	}
+	attach.doorbells = rrdma_ring_form(bells);
 	mutex_lock(&session->mutex);
-	err = session->dev ? -EISCONN : rrdma_attach_daemon(dev, session);
-	if (!err) {
+	err = session->dev ? -EISCONN : rrdma_attach_daemon(dev, session, bells);
+	if (err) {
+		rrdma_drop_ring(bells);
+	} else {
 		get_device(&dev->ib.dev);
 		rrdma_set_mapping(dev, file->f_mapping);
 		smp_store_release(&session->dev, dev);
@@ -234,7 +243,6 @@ static long rrdma_ioctl(struct file *file, unsigned int command, unsigned long a
 {
 	void __user *from = (void __user *)argument;
 	struct rrdma_dev *dev = rrdma_dev_of(file);
-	struct rrdma_doorbells taken;
 	struct rrdma_postpone postpone;
 	struct rrdma_notify notify;
 	struct rrdma_event event;
@@ -257,10 +265,6 @@ static long rrdma_ioctl(struct file *file, unsigned int command, unsigned long a
 		return 0;
 	case RRDMA_IOC_MAD:
 		return rrdma_deliver_mad(dev, from);
-	case RRDMA_IOC_DOORBELLS:
-		taken.count = 0;
-		rrdma_take_doorbells(dev, &taken);
-		return copy_to_user(from, &taken, offsetof(struct rrdma_doorbells, handles[taken.count])) ? -EFAULT : 0;
 	case RRDMA_IOC_POSTPONE:
 		if (copy_from_user(&postpone, from, sizeof(postpone)))
 			return -EFAULT;

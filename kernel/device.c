@@ -276,12 +276,12 @@ int rrdma_add_device(const char *name, struct net_device *ndev)
 	spin_lock_init(&dev->lock);
 	INIT_LIST_HEAD(&dev->calls);
 	INIT_LIST_HEAD(&dev->asked);
-	INIT_LIST_HEAD(&dev->doorbells);
 	INIT_LIST_HEAD(&dev->postponed);
 	INIT_LIST_HEAD(&dev->entry);
 	mutex_init(&dev->mapping_mutex);
 	init_waitqueue_head(&dev->wait);
 	init_waitqueue_head(&dev->bells);
+	init_waitqueue_head(&dev->turns);
 	/* Each of its own class for lockdep: a queue's lock is taken under that of the grants, and over that of fast. */
 	xa_init_flags(&dev->objects, XA_FLAGS_ALLOC1 | XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->fast, XA_FLAGS_LOCK_IRQ);

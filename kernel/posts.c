@@ -402,7 +402,10 @@ int rrdma_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct 
 		spin_unlock_irqrestore(&qp->sends.lock, flags);
 	}
 	if (!READ_ONCE(qp->dead)) {
-		rrdma_ring_doorbell(qp);
+		if (qp->user)
+			rrdma_ring_and_yield(qp);
+		else
+			rrdma_ring_doorbell(qp);
 	} else if (!rrdma_flush_qp(qp) && !err) {
 		*bad = wr;
 		err = -ENETDOWN;	/* it never completes */

@@ -327,7 +327,7 @@ int rrdma_create_qp(struct ib_qp *ib, struct ib_qp_init_attr *init, struct ib_ud
 	rrdma_settle_sizes(init, udata);
 	spin_lock_init(&qp->sends.lock);
 	spin_lock_init(&qp->receives.lock);
-	INIT_LIST_HEAD(&qp->doorbell);
+	INIT_LIST_HEAD(&qp->postponed);
 	qp->user = udata;
 	qp->cap = init->cap;
 	qp->signal_all = init->sq_sig_type == IB_SIGNAL_ALL_WR;

@@ -15,8 +15,6 @@ struct rrdma_mmap_entry {
 	struct rrdma_ring *ring;
 };
 
-#define RRDMA_SLOT_MIN 64
-
 /* One slot stays free, as the provider expects. */
 struct rrdma_ring *rrdma_make_ring(struct rrdma_dev *dev, u32 entries, u32 octets)
 {
@@ -27,7 +25,7 @@ struct rrdma_ring *rrdma_make_ring(struct rrdma_dev *dev, u32 entries, u32 octet
 		return ERR_PTR(-ENOMEM);
 	kref_init(&ring->kref);
 	ring->slots = roundup_pow_of_two(entries + 1);
-	ring->log2_slot = ilog2(roundup_pow_of_two(max_t(u32, octets, RRDMA_SLOT_MIN)));
+	ring->log2_slot = ilog2(roundup_pow_of_two(octets));
 	ring->octets = PAGE_ALIGN(sizeof(*ring->buf) + (ring->slots << ring->log2_slot));
 	ring->buf = vmalloc_user(ring->octets);
 	if (!ring->buf) {

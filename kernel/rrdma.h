@@ -5,7 +5,8 @@
  *
  *   netlink.c   rdma link add ... type rrdma, the module
  *   device.c    the ib_device: attributes, port, GIDs, events of the interface
- *   calls.c     requests to the daemon and their replies, doorbells
+ *   calls.c     requests to the daemon and their replies
+ *   doorbells.c doorbells
  *   chardev.c   /dev/rrdma
  *   rings.c     rings in memory that program, kernel and daemon share
  *   queues.c    PD, AH, SRQ, QP: creation, state, destruction
@@ -69,12 +70,16 @@ struct rrdma_dev {
 	bool detaching;			/* the objects of the last one still flush */
 	struct list_head calls;		/* not yet read */
 	struct list_head asked;		/* read, not answered */
-	struct list_head doorbells;	/* QPs */
 	struct list_head postponed;	/* QPs */
+	struct rrdma_ring *bell_ring;	/* NULL: nobody serves */
+	u64 bells_rung;			/* by this daemon's time */
+	bool asleep;			/* the daemon waits for a doorbell */
+	u32 turn;			/* of the daemon; ends when it sleeps */
 	u64 last_tag;
 	unsigned int mads;		/* in calls */
 	wait_queue_head_t wait;		/* of the daemon, for requests */
 	wait_queue_head_t bells;	/* for doorbells */
+	wait_queue_head_t turns;	/* of programs, for the end of the daemon's turn */
 	u32 gsi;			/* the handle of QP1; 0: there is none */
 	bool gone;			/* unregistered */
 	struct list_head entry;		/* in the list of devices */
@@ -179,7 +184,8 @@ struct rrdma_qp {
 	bool user, signal_all;
 	bool dead;			/* its daemon is gone: everything flushes */
 	bool registers;			/* fast regions may be open through it */
-	struct list_head doorbell;	/* in dev->doorbells or dev->postponed, or empty */
+	u64 rung;			/* dev->bells_rung after its last doorbell */
+	struct list_head postponed;	/* in dev->postponed, or empty */
 };
 
 struct rrdma_mr {
@@ -246,16 +252,21 @@ int rrdma_ask_end(struct rrdma_object *object, const struct rrdma_request *reque
 int rrdma_tell(struct rrdma_dev *dev, u32 daemon, const struct rrdma_request *request, gfp_t how);
 int rrdma_tell_latest(struct rrdma_object *object, const struct rrdma_request *request); /* in place of an unread one */
 void rrdma_tell_destroyed(struct rrdma_object *object, u32 op);
-void rrdma_ring_doorbell(struct rrdma_qp *qp);
-void rrdma_forget_doorbell(struct rrdma_qp *qp);
-void rrdma_postpone_doorbell(struct rrdma_qp *qp);
-void rrdma_take_doorbells(struct rrdma_dev *dev, struct rrdma_doorbells *taken);
-bool rrdma_has_doorbells(struct rrdma_dev *dev);
 bool rrdma_has_work(struct rrdma_dev *dev);
 bool rrdma_next_request(struct rrdma_dev *dev, struct rrdma_request *request);
 void rrdma_take_reply(struct rrdma_dev *dev, const struct rrdma_reply *reply);
-int rrdma_attach_daemon(struct rrdma_dev *dev, struct rrdma_session *session);
+int rrdma_attach_daemon(struct rrdma_dev *dev, struct rrdma_session *session, struct rrdma_ring *bells);
 void rrdma_detach_daemon(struct rrdma_dev *dev, struct rrdma_session *session);
+
+/* doorbells.c */
+struct rrdma_ring *rrdma_make_bells(struct rrdma_dev *dev);
+void rrdma_open_bells(struct rrdma_dev *dev, struct rrdma_ring *ring);
+struct rrdma_ring *rrdma_close_bells(struct rrdma_dev *dev);
+void rrdma_ring_doorbell(struct rrdma_qp *qp);
+void rrdma_ring_and_yield(struct rrdma_qp *qp);	/* may sleep for two milliseconds */
+bool rrdma_has_doorbells(struct rrdma_dev *dev);
+void rrdma_postpone_doorbell(struct rrdma_qp *qp);
+void rrdma_forget_doorbell(struct rrdma_qp *qp);
 
 /* chardev.c */
 int rrdma_open_chardev(void);

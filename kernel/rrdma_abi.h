@@ -4,10 +4,10 @@
  *
  * The daemon opens the file and attaches to one device. Then
  *   read()          returns requests (struct rrdma_request), and blocks while there are none;
- *   poll()          says whether there are doorbells, which RRDMA_IOC_DOORBELLS takes: a thread that moves packets waits
- *                   for them as it waits for its sockets;
+ *   poll()          says whether there are doorbells: a thread that moves packets waits for them as it waits for its
+ *                   sockets;
  *   write()         takes replies (struct rrdma_reply); requests without a tag want none;
- *   mmap()          maps a ring of a queue, or the pinned pages of a memory region;
+ *   mmap()          maps a ring (of a queue, of doorbells), or the pinned pages of a memory region;
  *   pread, pwrite   copy from and to kernel memory that a work request or a fast registration grants;
  *   ioctl()         attaches, raises completion and asynchronous events, delivers MADs.
  * A file that is closed, however the daemon ends, detaches: see docs/kernel.md.
@@ -21,7 +21,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define RRDMA_ABI_VERSION 2
+#define RRDMA_ABI_VERSION 3
 #define RRDMA_NAME_MAX 64
 #define RRDMA_MAD_OCTETS 256
 
@@ -187,17 +187,15 @@ struct rrdma_attach {
 	__u32 interface_index;	/* out */
 	char device[RRDMA_NAME_MAX];	/* in: rrdma0 */
 	char interface[16];	/* out: eth0 */
+	/*
+	 * Out: the ring of doorbells. A slot is the handle of a QP that has new send requests. The daemon advances the
+	 * consumer index, and looks at the requests after a full barrier: the kernel adds a QP again only then.
+	 */
+	struct rrdma_ring_form doorbells;
 };
 
 struct rrdma_notify {
 	__u32 handle;		/* of a CQ */
-};
-
-/* The QPs that have new send requests. */
-#define RRDMA_DOORBELLS_MAX 63
-struct rrdma_doorbells {
-	__u32 count;
-	__u32 handles[RRDMA_DOORBELLS_MAX];
 };
 
 /* The doorbell of a QP comes by read(): its requests need something that blocks. */
@@ -214,7 +212,6 @@ struct rrdma_event {
 #define RRDMA_IOC_NOTIFY _IOW('R', 0x41, struct rrdma_notify)
 #define RRDMA_IOC_EVENT _IOW('R', 0x42, struct rrdma_event)
 #define RRDMA_IOC_MAD _IOW('R', 0x43, struct rrdma_mad)
-#define RRDMA_IOC_DOORBELLS _IOR('R', 0x44, struct rrdma_doorbells)
 #define RRDMA_IOC_POSTPONE _IOW('R', 0x45, struct rrdma_postpone)
 
 #endif

@@ -52,17 +52,12 @@ Result<Channel, Problem> Channel::attach(const std::string& device) {
     }
   }
   attach.interface[sizeof attach.interface - 1] = '\0';
-  return Channel(std::move(file), attach.interface);
+  return Channel(std::move(file), attach.interface, attach.doorbells);
 }
 
 std::span<const rrdma_request> Channel::read(std::span<rrdma_request> room) const {
   const ssize_t size = ::read(file_.get(), room.data(), room.size_bytes());
   return room.first(size > 0 ? static_cast<std::size_t>(size) / sizeof(rrdma_request) : 0);
-}
-
-std::span<const std::uint32_t> Channel::take_doorbells(rrdma_doorbells& room) const {
-  if (::ioctl(file_.get(), RRDMA_IOC_DOORBELLS, &room) != 0) return {};
-  return std::span(room.handles).first(std::min<std::size_t>(room.count, RRDMA_DOORBELLS_MAX));
 }
 
 void Channel::postpone(std::uint32_t handle) const {

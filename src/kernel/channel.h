@@ -46,8 +46,8 @@ class Channel {
   [[nodiscard]] std::span<const rrdma_request> read(std::span<rrdma_request> room) const;
   // Readable while there are doorbells.
   [[nodiscard]] int fd() const { return file_.get(); }
-  // The QPs that have new send requests; at most RRDMA_DOORBELLS_MAX, so ask again if there are so many.
-  [[nodiscard]] std::span<const std::uint32_t> take_doorbells(rrdma_doorbells& room) const;
+  // The ring of doorbells.
+  [[nodiscard]] const rrdma_ring_form& doorbells() const { return doorbells_; }
   // The doorbell of this QP comes by read().
   void postpone(std::uint32_t handle) const;
   void reply(const rrdma_reply& reply) const;
@@ -62,10 +62,12 @@ class Channel {
   [[nodiscard]] bool store(std::uint64_t place, std::span<const std::uint8_t> from) const;
 
  private:
-  Channel(OwnedFd file, std::string interface) : file_(std::move(file)), interface_(std::move(interface)) {}
+  Channel(OwnedFd file, std::string interface, const rrdma_ring_form& doorbells)
+      : file_(std::move(file)), interface_(std::move(interface)), doorbells_(doorbells) {}
 
   OwnedFd file_;
   std::string interface_;
+  rrdma_ring_form doorbells_;
 };
 
 }  // namespace rrdma::kernel

@@ -86,6 +86,10 @@ int serve(const std::string& device) {
   }
   {
     Server server(*channel, runtime, **opened);
+    if (!server.valid()) {
+      say("the doorbells of " + device + " cannot be mapped.");
+      return 1;
+    }
     say("serves " + device + " on " + channel->interface() + ".");
     server.run();
   }

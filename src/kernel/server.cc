@@ -16,6 +16,7 @@ namespace rrdma::kernel {
 namespace {
 
 constexpr std::size_t kRequestsAtOnce = 64;
+constexpr std::uint32_t kDoorbellsAtOnce = 64;
 
 wire::Gid gid_of(const std::uint8_t (&octets)[16]) {
   wire::Gid gid;
@@ -71,12 +72,13 @@ Server::Server(const Channel& channel, nic::Runtime& runtime, host::Device& devi
       runtime_(runtime),
       device_(device),
       lane_(runtime.lanes().first()),
-      memory_(channel) {
+      memory_(channel),
+      doorbells_(channel) {
   {
     const std::lock_guard all(runtime_.lanes());
     objects::MemoryTable& table = runtime_.lanes().memory();
     regions_ = std::make_unique<Regions>(channel_, table, table.add_kind(memory_));
-    lane_.set_feed(this);
+    if (valid()) lane_.set_feed(this);
   }
   runtime_.lanes().set_qp_listener(this);
   runtime_.set_daemon_listener(this);
@@ -203,13 +205,13 @@ bool Server::take_sends(QueuePair& qp, Instant now) {
   return qp.unknown_route() == nullptr;
 }
 
-// At most as many as the kernel tells at once: the links have their turn, and then the descriptor is still
-// readable.
+// Not all at once: the links have their turn, and then the rest is still there.
 void Server::take(Instant now) {
-  rrdma_doorbells room;
-  for (const std::uint32_t handle : channel_.take_doorbells(room)) {
-    QueuePair* const qp = find(handle);
-    if (qp != nullptr && !take_sends(*qp, now)) channel_.postpone(handle);
+  for (std::uint32_t most = kDoorbellsAtOnce; most > 0; --most) {
+    const auto handle = doorbells_.take();
+    if (!handle) return;
+    QueuePair* const qp = find(*handle);
+    if (qp != nullptr && !take_sends(*qp, now)) channel_.postpone(*handle);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "host/device.h"
 #include "kernel/channel.h"
+#include "kernel/doorbells.h"
 #include "kernel/kernel_memory.h"
 #include "kernel/queue_pair.h"
 #include "kernel/regions.h"
@@ -27,7 +28,9 @@ class Server final : private nic::QpListener, private nic::DaemonListener, priva
   Server(const Channel& channel, nic::Runtime& runtime, host::Device& device);
   ~Server() override;
 
-  // Until the kernel's device is gone.
+  // False if the kernel gives no doorbells.
+  [[nodiscard]] bool valid() const { return doorbells_.valid(); }
+  // Until the kernel's device is gone. REQUIRES: valid().
   void run();
 
  private:
@@ -61,6 +64,7 @@ class Server final : private nic::QpListener, private nic::DaemonListener, priva
   void on_daemon_message(control::Received& message) override;
   void on_daemon_changed() override;
   [[nodiscard]] int fd() const override { return channel_.fd(); }
+  [[nodiscard]] bool pending() const override { return doorbells_.any(); }
   void take(Instant now) override;
 
   const Channel& channel_;
@@ -68,6 +72,7 @@ class Server final : private nic::QpListener, private nic::DaemonListener, priva
   host::Device& device_;
   nic::Lane& lane_;
   KernelMemory memory_;
+  Doorbells doorbells_;
   std::unique_ptr<Regions> regions_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Completions>> queues_;
   std::unordered_map<std::uint32_t, std::unique_ptr<SharedReceives>> shared_;

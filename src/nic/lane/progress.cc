@@ -88,19 +88,28 @@ void Progress::end() {
 // ---- the thread ----
 
 Duty::Served Progress::serve(std::span<const int> arrivals) {
-  parts_.links.note_arrivals(arrivals);
-  if (feed_ != nullptr && std::find(arrivals.begin(), arrivals.end(), feed_->fd()) != arrivals.end())
-    feed_->take(parts_.clock.now());
+  const bool only_fed = feed_ != nullptr && arrivals.size() == 1 && arrivals.front() == feed_->fd();
+  if (!only_fed) parts_.links.note_arrivals(arrivals);
   std::size_t received = 0, last = 0;
   for (int i = 0; i < kThreadRounds; ++i) {
+    const bool fed = take_feed();
     last = round(parts_.clock.now(), WakeUp::Caller::kThread);
     received += last;
-    if (last == 0) break;
+    if (last == 0 && !fed) break;
   }
   forget_lost_channels();
   // The descriptors signal arrivals, not contents: leave nothing behind when the thread sleeps.
   const Instant deadline = last != 0 ? now_ : std::min(settled_deadline(), publish(now_));
   return {.received = received != 0, .now = now_, .deadline = deadline};
+}
+
+// Sends at once, so that a message for a QP of this lane arrives in the round that follows.
+bool Progress::take_feed() {
+  if (feed_ == nullptr || !feed_->pending()) return false;
+  now_ = parts_.clock.now();
+  feed_->take(now_);
+  if (parts_.engine.wants_transmit()) send(now_);
+  return true;
 }
 
 bool Progress::look() {

@@ -72,6 +72,7 @@ class Progress final : private link::Receiver {
  private:
   std::size_t round(Instant now, WakeUp::Caller caller);
   void send(Instant now);
+  bool take_feed();
   bool transmit_straight(transport::QueuePair& qp, Instant now);
   void end_call(Instant now);  // of the program, which may sleep afterwards
   void forget_lost_channels();

@@ -3,24 +3,31 @@
 // process, the program its child.
 //
 //   dying DEVICE
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
 #include <rrdma_abi.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { kPage = 4096, kReceives = 4, kForged = 77, kFatal = 1, kReceive = 128, kHandles = 48, kAnswers = 30 };
-enum { kProducerAt = 128, kDataAt = 384, kSlot = 64 };
+enum { kProducerAt = 128, kConsumerAt = 256, kDataAt = 384, kSlot = 64 };
+enum { kPosts = 300, kRungMost = 50, kLongestMs = 1000 };
 
 static const char* device;
 static int file = -1;
+static struct rrdma_ring_form doorbell_ring;
 static int told[2], heard[2];  // pipes: of the program to the daemon, and back
 
 static void die(const char* what) {
@@ -36,7 +43,10 @@ static void attach(void) {
   // The objects of the last daemon may still flush.
   for (int tries = 0; tries < 200; ++tries) {
     file = open("/dev/rrdma", O_RDWR | O_CLOEXEC | O_NONBLOCK);
-    if (file >= 0 && ioctl(file, RRDMA_IOC_ATTACH, &form) == 0) return;
+    if (file >= 0 && ioctl(file, RRDMA_IOC_ATTACH, &form) == 0) {
+      doorbell_ring = form.doorbells;
+      return;
+    }
     if (errno != EBUSY) die("attach");
     close(file);
     usleep(20000);
@@ -113,6 +123,40 @@ static void die_in_query(const struct rrdma_request* request) {
 
 static void accept_all(const struct rrdma_request* request) { reply(request, 0); }
 
+// As the thread of a daemon that moves packets, and goes to sleep. Then programs that ring yield to it.
+static void look_for_doorbells(void) {
+  struct pollfd doorbell = {.fd = file, .events = POLLIN};
+  (void)poll(&doorbell, 1, 1);
+}
+
+// It takes them, and does nothing. True if there were any.
+static int take(void) {
+  unsigned char* ring = mmap(NULL, doorbell_ring.octets, PROT_READ | PROT_WRITE, MAP_SHARED, file,
+                             (off_t)(RRDMA_RING_PAGE(doorbell_ring.handle) * kPage));
+  if (ring == MAP_FAILED) die("mmap of the doorbells");
+  volatile unsigned* const consumer = (volatile unsigned*)(ring + kConsumerAt);
+  const unsigned producer = *(volatile unsigned*)(ring + kProducerAt);
+  const int any = *consumer != producer;
+  *consumer = producer;
+  munmap(ring, doorbell_ring.octets);
+  return any;
+}
+
+static void take_doorbells(void) {
+  (void)take();
+  look_for_doorbells();
+}
+
+static void end_soon(void) {
+  static unsigned rung;
+  rung += (unsigned)take();
+  if (rung < kRungMost) return look_for_doorbells();
+  end_of_daemon();
+}
+
+static void pause_a_moment(void) { usleep(1000); }
+static void (*rest)(void) = pause_a_moment;
+
 // It never heard of the CQ.
 static void know_no_queue(const struct rrdma_request* request) {
   reply(request, request->op == RRDMA_OP_RESIZE_CQ ? -ENOENT : 0);
@@ -130,7 +174,7 @@ static void serve(pid_t program, hook handle) {
     if (read(file, &request, sizeof request) == (ssize_t)sizeof request)
       handle(&request);
     else
-      usleep(1000);
+      rest();
   }
 }
 
@@ -246,6 +290,68 @@ static int post_to_a_dead_qp(void) {
   return 1;
 }
 
+// A program yields to the daemon only if its processor has more to do.
+static pid_t share_a_processor(void) {
+  cpu_set_t first;
+  CPU_ZERO(&first);
+  CPU_SET(0, &first);
+  if (sched_setaffinity(0, sizeof first, &first) != 0) die("sched_setaffinity");
+  const pid_t spinner = fork();
+  if (spinner != 0) return spinner;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (;;) {
+  }
+}
+
+static long ms_since(const struct timespec* begin) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (now.tv_sec - begin->tv_sec) * 1000 + (now.tv_nsec - begin->tv_nsec) / 1000000;
+}
+
+// No post takes long, whatever the daemon does. The provider rings even if the queue is full.
+static int post_many(struct ibv_qp* qp) {
+  struct ibv_send_wr send = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+  long longest = 0;
+  for (int i = 0; i < kPosts; ++i) {
+    struct timespec begin;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    (void)ibv_post_send(qp, &send, &bad);
+    const long took = ms_since(&begin);
+    if (took > longest) longest = took;
+  }
+  if (longest > kLongestMs) printf("a post took %ld ms\n", longest);
+  fflush(stdout);
+  return longest > kLongestMs;
+}
+
+static struct ibv_qp* connected_qp(void) {
+  open_device();
+  struct ibv_qp* qp = create_qp();
+  if (!qp) die("QP");
+  connect_qp(qp);
+  return qp;
+}
+
+static int post_beside_a_spinner(void) {
+  struct ibv_qp* qp = connected_qp();
+  const pid_t spinner = share_a_processor();
+  const int failed = post_many(qp);
+  kill(spinner, SIGKILL);
+  return failed;
+}
+
+static int post_to_a_stopped_daemon(void) {
+  struct ibv_qp* qp = connected_qp();
+  const pid_t spinner = share_a_processor();
+  usleep(20000);  // the daemon waits for doorbells
+  kill(getppid(), SIGSTOP);
+  const int failed = post_many(qp);
+  kill(getppid(), SIGCONT);
+  kill(spinner, SIGKILL);
+  return failed;
+}
+
 static pid_t start(int (*program)(void)) {
   const pid_t child = fork();
   if (child != 0) return child;
@@ -273,6 +379,13 @@ static int run(int (*program)(void), hook handle) {
   serve(child, handle);
   const int code = code_of(child);
   if (file >= 0) end_of_daemon();
+  return code;
+}
+
+static int run_resting(int (*program)(void), void (*how)(void)) {
+  rest = how;
+  const int code = run(program, accept_all);
+  rest = pause_a_moment;
   return code;
 }
 
@@ -350,6 +463,12 @@ int main(int argc, char** argv) {
         run_two(resize_what_no_daemon_knows, die_in_creation, know_no_queue) == 0);
   judge("a send to a dead QP completes or is refused",
         run_two(post_to_a_dead_qp, die_in_query, accept_all) == 0);
+  judge("no post waits for a daemon that takes no doorbells",
+        run_resting(post_beside_a_spinner, look_for_doorbells) == 0);
+  judge("no post waits for a daemon that takes doorbells only",
+        run_resting(post_beside_a_spinner, take_doorbells) == 0);
+  judge("no post waits for a stopped daemon", run_resting(post_to_a_stopped_daemon, take_doorbells) == 0);
+  judge("no post waits for a daemon that dies", run_resting(post_beside_a_spinner, end_soon) == 0);
   forge_completions_of_qp1();
   return failures != 0;
 }

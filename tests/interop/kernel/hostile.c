@@ -6,6 +6,7 @@
 //   hostile DEVICE SECONDS SEED
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <rrdma_abi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ static struct {
   size_t octets;
 } rings[kRings];
 static unsigned handles = 1;
+static struct rrdma_ring_form doorbells;
 
 static void fill(void* at, size_t octets) {
   for (size_t i = 0; i + 4 <= octets; i += 4) {
@@ -90,7 +92,7 @@ static void call(void) {
   struct rrdma_notify notify = {.handle = pick(handles + 4)};
   struct rrdma_event event = {.handle = pick(handles + 4), .event = pick(24)};
   struct rrdma_mad mad;
-  struct rrdma_doorbells doorbells;
+  struct pollfd doorbell = {.fd = file, .events = POLLIN};
   struct rrdma_postpone postpone = {.handle = pick(handles + 4)};
   switch (pick(6)) {
     case 0: (void)ioctl(file, RRDMA_IOC_NOTIFY, &notify); break;
@@ -99,7 +101,10 @@ static void call(void) {
       fill(&mad, sizeof mad);
       (void)ioctl(file, RRDMA_IOC_MAD, &mad);
       break;
-    case 3: (void)ioctl(file, RRDMA_IOC_DOORBELLS, &doorbells); break;
+    case 3:
+      if (pick(4) == 0) map_ring(&doorbells);
+      (void)poll(&doorbell, 1, 0);
+      break;
     case 4: (void)ioctl(file, RRDMA_IOC_POSTPONE, &postpone); break;
     default: (void)ioctl(file, any_word(), &mad); break;
   }
@@ -111,7 +116,11 @@ static int attach(const char* device) {
   strncpy(form.device, device, sizeof form.device - 1);
   for (int tries = 0; tries < kTriesMax; ++tries) {
     file = open("/dev/rrdma", O_RDWR | O_NONBLOCK);
-    if (file >= 0 && ioctl(file, RRDMA_IOC_ATTACH, &form) == 0) return 0;
+    if (file >= 0 && ioctl(file, RRDMA_IOC_ATTACH, &form) == 0) {
+      doorbells = form.doorbells;
+      map_ring(&doorbells);
+      return 0;
+    }
     if (errno != EBUSY) break;
     close(file);
     usleep(20000);
