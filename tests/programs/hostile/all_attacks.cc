@@ -60,12 +60,8 @@ void ask(Instant until) {
 }
 
 control::CmConnect call_of(std::uint32_t number, Prng& prng) {
-  control::CmConnect call{.number = number};
-  call.parameters.route = {.local = kHere, .remote = kHere};
-  call.parameters.service_id = wire::service_id_of({.port_space = wire::PortSpace::kTcp, .port = 9});
-  call.parameters.ip =
-      wire::IpCmHeader{.version = wire::IpVersion::kIpv4, .source = kHere, .destination = kHere};
-  call.parameters.path_mtu = 3;
+  control::CmConnect call = call_from(kHere);
+  call.number = number;
   call.parameters.qpn = wire::Qpn(static_cast<std::uint32_t>(prng.below(1 << 24)));
   return call;
 }

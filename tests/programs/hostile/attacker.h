@@ -2,12 +2,14 @@
 #pragma once
 
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -62,10 +64,13 @@ class RawClient {
     if (outcome != control::ReceiveOutcome::kMessage) return std::nullopt;
     return message;
   }
-  void skip_all() {
+  // The messages that have arrived. Returns the bytes of their bodies.
+  std::size_t skip_all() {
     control::Received message;
-    while (control::receive_message(socket_.get(), message) == control::ReceiveOutcome::kMessage) {
-    }
+    std::size_t octets = 0;
+    while (control::receive_message(socket_.get(), message) == control::ReceiveOutcome::kMessage)
+      octets += message.body.size();
+    return octets;
   }
   std::optional<control::Welcome> greet(const control::Hello& hello = {}) {
     EXPECT_TRUE(send(control::encode(hello, 1)));
@@ -87,6 +92,12 @@ inline std::unique_ptr<RawClient> client_of(control::Role role, int page = -1) {
   EXPECT_TRUE(client->send(control::encode(hello, 1), std::span(fds).first(page >= 0 ? 1 : 0)));
   EXPECT_TRUE(client->receive());
   return client;
+}
+
+// For this process, and for the daemons that it starts.
+inline void limit_descriptors(rlim_t most) {
+  const rlimit limit{.rlim_cur = most, .rlim_max = most};
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
 // As many as a daemon with many clients needs; false: they are not allowed here.
@@ -137,6 +148,17 @@ inline bool start_capture(RawClient& tool) {
   return reply && reply->as<control::CaptureStarted>().has_value();
 }
 
+// A call from an address to port 9 of this host.
+inline control::CmConnect call_from(const wire::Gid& source) {
+  control::CmConnect call{.number = 1};
+  call.parameters.route = {.local = source, .remote = kHere};
+  call.parameters.service_id = wire::service_id_of({.port_space = wire::PortSpace::kTcp, .port = 9});
+  call.parameters.ip =
+      wire::IpCmHeader{.version = wire::IpVersion::kIpv4, .source = source, .destination = kHere};
+  call.parameters.path_mtu = 3;
+  return call;
+}
+
 // Binds ports of rdma_cm until the daemon refuses one. Returns how many it got.
 inline std::uint64_t bind_all_ports(control::DaemonClient& client) {
   std::uint64_t bound = 0;
@@ -148,7 +170,7 @@ inline std::uint64_t bind_all_ports(control::DaemonClient& client) {
   return bound;
 }
 
-// The number that another process passes after all those ports.
+// A number that another process passes after much work.
 inline std::uint64_t take_patiently(Baton& full) {
   pollfd wait{.fd = full.reader(), .events = POLLIN, .revents = 0};
   const timespec patience{.tv_sec = 100, .tv_nsec = 0};
@@ -174,12 +196,73 @@ class SystemDaemon {
   pid_t pid_;
 };
 
+// Runs the body as root in its own network, beside a system daemon that must survive it.
+inline void beside_daemon(const std::function<void()>& body) {
+  in_own_network(
+      [&] {
+        const SystemDaemon daemon;
+        body();
+      },
+      Privilege::kRoot);
+}
+
 inline void as(uid_t uid, const std::function<void()>& body) {
   Program program([&] {
     become(uid);
     body();
   });
   EXPECT_TRUE(program.succeeded());
+}
+
+// A process of a user beside the test. It waits wherever its body calls `stay`, so the test finds it there
+// with all that it has.
+class Beside {
+ public:
+  using Stay = std::function<void(std::uint64_t value)>;
+  using Body = std::function<void(const Stay& stay)>;
+  // Returns when the body stays for the first time.
+  Beside(uid_t uid, const Body& body)
+      : program_([this, uid, &body] {
+          become(uid);
+          body([this](std::uint64_t value) {
+            stays_.pass(value);
+            (void)take_patiently(goes_on_);
+          });
+        }) {
+    await();
+  }
+  ~Beside() {
+    go_on();
+    EXPECT_TRUE(program_.succeeded());
+  }
+  Beside(const Beside&) = delete;
+  Beside& operator=(const Beside&) = delete;
+
+  void go_on() { goes_on_.pass(); }
+  // Until the body stays once more.
+  void await() { value_ = take_patiently(stays_); }
+  // The value of the last stay.
+  [[nodiscard]] std::uint64_t value() const { return value_; }
+  [[nodiscard]] pid_t pid() const { return program_.pid(); }
+
+ private:
+  Baton stays_, goes_on_;
+  Program program_;
+  std::uint64_t value_ = 0;
+};
+
+// Runs the body as the first process of a PID namespace of its own, as a container of the same user does.
+inline void in_container(const std::function<void()>& body) {
+  ASSERT_EQ(::unshare(CLONE_NEWPID), 0);
+  const pid_t inside = ::fork();
+  if (inside == 0) {
+    body();
+    std::fflush(stdout);
+    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ::waitpid(inside, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace rrdma::daemon

@@ -61,18 +61,15 @@ void misuse(int fd) {
 }
 
 TEST(SharedPort, NoProgramOfASystemDaemonHoldsASocketOfThePort) {
-  in_own_network(
-      [] {
-        const SystemDaemon daemon;
-        as(kMallory, [] {
-          RawClient mallory{std::string(control::kNetworkName)};
-          ASSERT_TRUE(mallory.greet());
-          const Granted granted = request_slot(mallory);
-          EXPECT_FALSE(granted.fds.empty());
-          for (const OwnedFd& fd : granted.fds) EXPECT_EQ(domain_of(fd.get()), AF_UNIX);
-        });
-      },
-      Privilege::kRoot);
+  beside_daemon([] {
+    as(kMallory, [] {
+      RawClient mallory{std::string(control::kNetworkName)};
+      ASSERT_TRUE(mallory.greet());
+      const Granted granted = request_slot(mallory);
+      EXPECT_FALSE(granted.fds.empty());
+      for (const OwnedFd& fd : granted.fds) EXPECT_EQ(domain_of(fd.get()), AF_UNIX);
+    });
+  });
 }
 
 TEST(SharedPort, TheAdministratorMayTrustAllUsers) {
@@ -94,51 +91,48 @@ TEST(SharedPort, TheAdministratorMayTrustAllUsers) {
 // A program that keeps the descriptors of a slot after releasing it must not read the packets of the next
 // holder. A program that misuses its descriptors in every known way must not stop the packets of others.
 TEST(SharedPort, DescriptorsOfAFormerHolderReachNobody) {
-  in_own_network(
-      [] {
-        const SystemDaemon daemon;
-        Baton kept, sent, finish;
-        Program mallory([&] {
-          become(kMallory);
-          std::vector<OwnedFd> fds;
-          RawClient client{std::string(control::kNetworkName)};
-          ASSERT_TRUE(client.greet());
-          for (std::size_t i = 0; i < kSlotsOfGroup; ++i) {
-            Granted granted = request_slot(client);
-            for (OwnedFd& fd : granted.fds) fds.push_back(std::move(fd));
-            ASSERT_TRUE(client.send(control::encode(control::ReleaseSlot{.slot = granted.slot}, 3)));
-            (void)client.receive();
-          }
-          kept.pass();
-          sent.take();
-          EXPECT_TRUE(marks_on(fds).empty()) << "packets of the next holder";
-          for (const OwnedFd& fd : fds) misuse(fd.get());
-          kept.pass();
-          finish.take();
-        });
-        kept.take();
-        as(kAlice, [&] {
-          RawClient alice{std::string(control::kNetworkName)};
-          ASSERT_TRUE(alice.greet());
-          const Granted own = request_slot(alice);
-          std::vector<std::uint8_t> marks;
-          const auto collect = [&] {
-            for (const std::uint8_t mark : marks_on(own.fds)) marks.push_back(mark);
-            return marks.size() >= 16;
-          };
-          // The kernel picks by index first, else by a hash of the source port: several of them.
-          for (std::uint8_t i = 0; i < 16; ++i) send_to_qpn(AF_INET, control::qpns_of(own.slot).first + 1, i);
-          EXPECT_TRUE(eventually(collect)) << marks.size() << " of 16 came";
-          sent.pass();
-          kept.take();
-          marks.clear();
-          for (std::uint8_t i = 0; i < 16; ++i) send_to_qpn(AF_INET, control::qpns_of(own.slot).first + 1, i);
-          EXPECT_TRUE(eventually(collect)) << marks.size() << " of 16 came after the group was misused";
-        });
-        finish.pass();
-        EXPECT_TRUE(mallory.succeeded());
-      },
-      Privilege::kRoot);
+  beside_daemon([] {
+    Baton kept, sent, finish;
+    Program mallory([&] {
+      become(kMallory);
+      std::vector<OwnedFd> fds;
+      RawClient client{std::string(control::kNetworkName)};
+      ASSERT_TRUE(client.greet());
+      for (std::size_t i = 0; i < kSlotsOfGroup; ++i) {
+        Granted granted = request_slot(client);
+        for (OwnedFd& fd : granted.fds) fds.push_back(std::move(fd));
+        ASSERT_TRUE(client.send(control::encode(control::ReleaseSlot{.slot = granted.slot}, 3)));
+        (void)client.receive();
+      }
+      kept.pass();
+      sent.take();
+      EXPECT_TRUE(marks_on(fds).empty()) << "packets of the next holder";
+      for (const OwnedFd& fd : fds) misuse(fd.get());
+      kept.pass();
+      finish.take();
+    });
+    kept.take();
+    as(kAlice, [&] {
+      RawClient alice{std::string(control::kNetworkName)};
+      ASSERT_TRUE(alice.greet());
+      const Granted own = request_slot(alice);
+      std::vector<std::uint8_t> marks;
+      const auto collect = [&] {
+        for (const std::uint8_t mark : marks_on(own.fds)) marks.push_back(mark);
+        return marks.size() >= 16;
+      };
+      // The kernel picks by index first, else by a hash of the source port: several of them.
+      for (std::uint8_t i = 0; i < 16; ++i) send_to_qpn(AF_INET, control::qpns_of(own.slot).first + 1, i);
+      EXPECT_TRUE(eventually(collect)) << marks.size() << " of 16 came";
+      sent.pass();
+      kept.take();
+      marks.clear();
+      for (std::uint8_t i = 0; i < 16; ++i) send_to_qpn(AF_INET, control::qpns_of(own.slot).first + 1, i);
+      EXPECT_TRUE(eventually(collect)) << marks.size() << " of 16 came after the group was misused";
+    });
+    finish.pass();
+    EXPECT_TRUE(mallory.succeeded());
+  });
 }
 
 }  // namespace rrdma::daemon::shared_port_test

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <iostream>
 #include <memory>
 
 #include "attacker.h"
@@ -20,30 +19,23 @@
 
 namespace rrdma::daemon::shares_test {
 
-// A process of Mallory's in a user namespace with `count` subordinate uids.
-class ManyUids {
+// A process in a user namespace of Mallory's, or of another user, with `count` subordinate uids.
+class ManyUids : public Beside {
  public:
   static constexpr uid_t kFirst = 700'000;
-  ManyUids(unsigned count, const std::function<void()>& body)
-      : inside_([this, &body] {
-          become(kMallory);
+  ManyUids(unsigned count, const Body& body, uid_t owner = kMallory)
+      : Beside(owner, [&body](const Stay& stay) {
           ASSERT_EQ(::unshare(CLONE_NEWUSER), 0);
-          unshared_.pass();
-          mapped_.take();
-          body();
+          stay(0);
+          body(stay);
         }) {
-    unshared_.take();
     {
-      std::ofstream map("/proc/" + std::to_string(inside_.pid()) + "/uid_map");
-      map << "0 " << kMallory << " 1\n1 " << kFirst << " " << count << "\n";
+      std::ofstream map("/proc/" + std::to_string(pid()) + "/uid_map");
+      map << "0 " << owner << " 1\n1 " << kFirst << " " << count << "\n";
     }
-    mapped_.pass();
+    go_on();
+    await();
   }
-  [[nodiscard]] bool succeeded() { return inside_.succeeded(); }
-
- private:
-  Baton unshared_, mapped_;
-  Program inside_;
 };
 
 // Acts as another uid of its namespace.
@@ -57,28 +49,44 @@ class ActingAs {
 
 // ---- many users who are one ----
 
-TEST(Shares, FaultsOfManyUidsAreChargedToTheirOwner) {
+uid_t account_of(pid_t pid, uid_t uid) {
+  return control::account_of({.pid = pid, .uid = uid, .namespaces = control::namespaces_of(pid)});
+}
+
+TEST(Shares, AUidOfANamespaceIsChargedToItsOwner) {
   in_own_network(
       [] {
-        const SystemDaemon daemon;
-        Baton full, finish;
-        ManyUids mallory(100, [&] {
-          std::vector<std::unique_ptr<RawClient>> tools;
-          std::uint64_t set = 0;
-          for (uid_t uid = 1; uid <= 60; ++uid) {
-            const ActingAs other(uid);
-            tools.push_back(client_of(control::Role::kTool));
-            while (set_fault(*tools.back())) ++set;
-          }
-          full.pass(set);
-          finish.take();
+        const ManyUids mallory(100, [](const Beside::Stay& stay) {
+          ASSERT_EQ(::setresuid(5, 5, 5), 0);
+          stay(0);
         });
-        EXPECT_LT(full.take(), control::kRulesMax);
-        as(kAlice, [] { EXPECT_TRUE(set_fault(*client_of(control::Role::kTool))); });
-        finish.pass();
-        EXPECT_TRUE(mallory.succeeded());
+        EXPECT_EQ(account_of(mallory.pid(), ManyUids::kFirst + 4), kMallory);
       },
       Privilege::kRoot);
+}
+
+// Sets faults as many users, until each is refused.
+void set_faults(const Beside::Stay& stay) {
+  std::vector<std::unique_ptr<RawClient>> tools;
+  std::uint64_t set = 0;
+  for (uid_t uid = 1; uid <= 60; ++uid) {
+    const ActingAs other(uid);
+    tools.push_back(client_of(control::Role::kTool));
+    while (set_fault(*tools.back())) ++set;
+  }
+  stay(set);
+}
+
+void expect_fault_for_alice() {
+  as(kAlice, [] { EXPECT_TRUE(set_fault(*client_of(control::Role::kTool))); });
+}
+
+TEST(Shares, FaultsOfManyUidsAreChargedToTheirOwner) {
+  beside_daemon([] {
+    const ManyUids mallory(100, set_faults);
+    EXPECT_LT(mallory.value(), control::kRulesMax);
+    expect_fault_for_alice();
+  });
 }
 
 TEST(Shares, CapturesOfManyUidsAreChargedToTheirOwner) {
@@ -86,8 +94,7 @@ TEST(Shares, CapturesOfManyUidsAreChargedToTheirOwner) {
       [] {
         need_descriptors(16'384);
         const SystemDaemon daemon;
-        Baton full, finish;
-        ManyUids mallory(1200, [&] {
+        const ManyUids mallory(1200, [](const Beside::Stay& stay) {
           std::vector<std::unique_ptr<RawClient>> tools;
           std::uint64_t started = 0;
           for (uid_t uid = 1; uid <= 1200; ++uid) {
@@ -96,135 +103,107 @@ TEST(Shares, CapturesOfManyUidsAreChargedToTheirOwner) {
             if (!start_capture(*tools.back())) break;
             ++started;
           }
-          full.pass(started);
-          finish.take();
+          stay(started);
         });
-        EXPECT_LT(full.take(), 1000u);
+        EXPECT_LT(mallory.value(), 1000u);
         as(kAlice, [] { EXPECT_TRUE(start_capture(*client_of(control::Role::kTool))); });
-        finish.pass();
-        EXPECT_TRUE(mallory.succeeded());
       },
       Privilege::kRoot);
 }
 
 // The daemon kept a pointer to the tool of the second capture after the tool was gone.
 TEST(Shares, AToolThatChangesItsUserHasOneCapture) {
-  in_own_network(
-      [] {
-        const SystemDaemon daemon;
-        ManyUids mallory(10, [&] {
-          {
-            const auto tool = client_of(control::Role::kTool);
-            {
-              const ActingAs other(1);
-              EXPECT_TRUE(start_capture(*tool));
-            }
-            const ActingAs other(2);
-            EXPECT_FALSE(start_capture(*tool));
-          }
-          const ActingAs other(2);
-          EXPECT_TRUE(eventually([] { return start_capture(*client_of(control::Role::kTool)); }));
-        });
-        EXPECT_TRUE(mallory.succeeded());
-      },
-      Privilege::kRoot);
+  beside_daemon([] {
+    const ManyUids mallory(10, [](const Beside::Stay& stay) {
+      {
+        const auto tool = client_of(control::Role::kTool);
+        {
+          const ActingAs other(1);
+          EXPECT_TRUE(start_capture(*tool));
+        }
+        const ActingAs other(2);
+        EXPECT_FALSE(start_capture(*tool));
+      }
+      const ActingAs other(2);
+      EXPECT_TRUE(eventually([] { return start_capture(*client_of(control::Role::kTool)); }));
+      stay(0);
+    });
+  });
+}
+
+void bind_all(const Beside::Stay& stay) {
+  const auto client = open_client();
+  stay(bind_all_ports(*client));
+}
+
+void expect_port_for_alice() {
+  as(kAlice,
+     [] { EXPECT_TRUE(open_client()->request<control::CmBound>(control::CmBind{.number = 1}).ok()); });
+}
+
+TEST(Shares, OneUserDoesNotTakeAllPorts) {
+  beside_daemon([] {
+    const Beside mallory(kMallory, bind_all);
+    EXPECT_LT(mallory.value(), 28'232u);
+    expect_port_for_alice();
+  });
 }
 
 // Its uid is the daemon's own, which has no bound but the whole.
 TEST(Shares, RootOfAContainerHasTheShareOfAUser) {
-  in_own_network(
-      [] {
-        const SystemDaemon daemon;
-        Baton full, finish;
-        Program container([&] {
-          ASSERT_EQ(::unshare(CLONE_NEWPID), 0);
-          const pid_t inside = ::fork();
-          if (inside != 0) {
-            int status = 0;
-            ::waitpid(inside, &status, 0);
-            EXPECT_EQ(status, 0);
-            return;
-          }
-          {
-            const auto client = open_client();
-            full.pass(bind_all_ports(*client));
-            finish.take();
-          }
-          ::_exit(::testing::Test::HasFailure() ? 1 : 0);
-        });
-        EXPECT_LT(take_patiently(full), 15'000u);
-        as(kAlice,
-           [] { EXPECT_TRUE(open_client()->request<control::CmBound>(control::CmBind{.number = 1}).ok()); });
-        finish.pass();
-        EXPECT_TRUE(container.succeeded());
-      },
-      Privilege::kRoot);
+  beside_daemon([] {
+    const Beside container(0, [](const Beside::Stay& stay) { in_container([&] { bind_all(stay); }); });
+    EXPECT_LT(container.value(), 15'000u);
+    expect_port_for_alice();
+  });
 }
 
 // ---- messages to programs of others ----
 
 TEST(Shares, FaultsOfOneUserSendNothingToProgramsOfOthers) {
-  in_own_network(
-      [] {
-        const SystemDaemon daemon;
-        Baton ready, done;
-        Program alice([&] {
-          become(kAlice);
-          const auto program = client_of(control::Role::kProgram);
-          ready.pass();
-          done.take();
-          ASSERT_TRUE(program->send(control::encode(control::QueryStatus{}, 2)));
-          const auto next = program->receive();
-          ASSERT_TRUE(next);
-          EXPECT_EQ(next->type(), control::MessageType::kStatus);
-        });
-        ready.take();
-        as(kMallory, [] {
-          const auto tool = client_of(control::Role::kTool);
-          EXPECT_TRUE(set_fault(*tool));
-          ASSERT_TRUE(tool->send(control::encode(control::ClearFault{}, 3)));
-          EXPECT_EQ(tool->receive()->type(), control::MessageType::kDone);
-        });
-        done.pass();
-        EXPECT_TRUE(alice.succeeded());
-      },
-      Privilege::kRoot);
+  beside_daemon([] {
+    const Beside alice(kAlice, [](const Beside::Stay& stay) {
+      const auto program = client_of(control::Role::kProgram);
+      stay(0);
+      ASSERT_TRUE(program->send(control::encode(control::QueryStatus{}, 2)));
+      const auto next = program->receive();
+      ASSERT_TRUE(next);
+      EXPECT_EQ(next->type(), control::MessageType::kStatus);
+    });
+    as(kMallory, [] {
+      const auto tool = client_of(control::Role::kTool);
+      EXPECT_TRUE(set_fault(*tool));
+      ASSERT_TRUE(tool->send(control::encode(control::ClearFault{}, 3)));
+      EXPECT_EQ(tool->receive()->type(), control::MessageType::kDone);
+    });
+  });
 }
 
 // ---- tables of the daemon ----
 
 TEST(Shares, LastAnswersOfOneUserLeaveTheOthersTheirs) {
-  in_own_network(
-      [] {
-        const SystemDaemon daemon;
-        Baton ready, full;
-        Program alice([&] {
-          become(kAlice);
-          const auto peer = client_of(control::Role::kProgram);
-          ASSERT_TRUE(peer->send(control::encode(control::RequestSlot{}, 2)));
-          const auto slot = peer->receive()->as<control::SlotGranted>();
-          ASSERT_TRUE(slot);
-          const auto page = page_with_answers(1, control::qpns_of(slot->slot).first + 1);
-          auto program = client_of(control::Role::kProgram, page.fd());
-          ready.pass();
-          full.take();
-          program.reset();
-          const auto answer = peer->receive();
-          EXPECT_TRUE(answer && answer->as<control::FrameForwarded>()) << "the last acknowledgement";
-        });
-        ready.take();
-        as(kMallory, [&] {
-          const auto watcher = open_client();
-          const auto page = page_with_answers(256, control::qpns_of(1).first + 1);
-          std::vector<std::unique_ptr<RawClient>> programs;
-          for (int i = 0; i < 8; ++i) programs.push_back(client_of(control::Role::kProgram, page.fd()));
-          programs.clear();  // what they said is repeated for 0.9 s
-          EXPECT_TRUE(eventually([&] { return watcher->status()->clients <= 3; }));
-          full.pass();
-        });
-        EXPECT_TRUE(alice.succeeded());
-      },
-      Privilege::kRoot);
+  beside_daemon([] {
+    const Beside alice(kAlice, [](const Beside::Stay& stay) {
+      const auto peer = client_of(control::Role::kProgram);
+      ASSERT_TRUE(peer->send(control::encode(control::RequestSlot{}, 2)));
+      const auto slot = peer->receive()->as<control::SlotGranted>();
+      ASSERT_TRUE(slot);
+      const auto page = page_with_answers(1, control::qpns_of(slot->slot).first + 1);
+      auto program = client_of(control::Role::kProgram, page.fd());
+      stay(0);
+      program.reset();
+      const auto answer = peer->receive();
+      EXPECT_TRUE(answer && answer->as<control::FrameForwarded>()) << "the last acknowledgement";
+    });
+    as(kMallory, [] {
+      const auto watcher = open_client();
+      const auto page = page_with_answers(256, control::qpns_of(1).first + 1);
+      std::vector<std::unique_ptr<RawClient>> programs;
+      for (int i = 0; i < 8; ++i) programs.push_back(client_of(control::Role::kProgram, page.fd()));
+      programs.clear();  // what they said is repeated for 0.9 s
+      EXPECT_TRUE(eventually([&] { return watcher->status()->clients <= 3; }));
+    });
+  });
 }
 
 // A page of a program whose device has carried something.
@@ -249,28 +228,25 @@ std::vector<std::string> devices_seen() {
 }
 
 TEST(Shares, TotalsOfManyUidsLeaveTheOthersTheirs) {
-  in_own_network(
-      [] {
-        const SystemDaemon daemon;
-        as(kAlice, [] {
-          const auto page = page_with_device("alices");
-          (void)client_of(control::Role::kProgram, page.fd());
-        });
-        ManyUids mallory(400, [] {
-          const auto page = page_with_device("mallorys");
-          for (uid_t uid = 1; uid <= 300; ++uid) {
-            const ActingAs other(uid);
-            (void)client_of(control::Role::kProgram, page.fd());
-          }
-        });
-        EXPECT_TRUE(mallory.succeeded());
-        as(kAlice, [] {
-          const auto watcher = open_client();
-          EXPECT_TRUE(eventually([&] { return watcher->status()->clients == 1; }));
-          EXPECT_EQ(devices_seen(), std::vector<std::string>{"alices"});
-        });
-      },
-      Privilege::kRoot);
+  beside_daemon([] {
+    as(kAlice, [] {
+      const auto page = page_with_device("alices");
+      (void)client_of(control::Role::kProgram, page.fd());
+    });
+    const ManyUids mallory(400, [](const Beside::Stay& stay) {
+      const auto page = page_with_device("mallorys");
+      for (uid_t uid = 1; uid <= 300; ++uid) {
+        const ActingAs other(uid);
+        (void)client_of(control::Role::kProgram, page.fd());
+      }
+      stay(0);
+    });
+    as(kAlice, [] {
+      const auto watcher = open_client();
+      EXPECT_TRUE(eventually([&] { return watcher->status()->clients == 1; }));
+      EXPECT_EQ(devices_seen(), std::vector<std::string>{"alices"});
+    });
+  });
 }
 
 // Asks whether a host is RRDMA; true if the daemon knows by now.
@@ -286,32 +262,25 @@ bool is_known(RawClient& client, std::uint32_t number) {
 }
 
 TEST(Shares, RecognitionsOfOneUserLeaveTheOthersTheirs) {
-  in_own_network(
-      [] {
-        const SystemDaemon daemon;
-        Baton full, finish;
-        Program mallory([&] {
-          become(kMallory);
-          const auto program = client_of(control::Role::kProgram);
-          std::uint32_t number = 0;
-          while (number < PeerBook::kPeersMax + 256) (void)is_known(*program, ++number);
-          full.pass();
-          pollfd wait{.fd = finish.reader(), .events = POLLIN, .revents = 0};
-          const timespec none{};
-          while (raw::ppoll(&wait, 1, &none) == 0) (void)is_known(*program, ++number);
-        });
-        pollfd wait{.fd = full.reader(), .events = POLLIN, .revents = 0};
-        const timespec patience{.tv_sec = 60, .tv_nsec = 0};
-        EXPECT_EQ(raw::ppoll(&wait, 1, &patience), 1);
-        as(kAlice, [] {
-          const auto program = client_of(control::Role::kProgram);
-          // A host that never answers is a stranger after three questions.
-          EXPECT_TRUE(eventually([&] { return is_known(*program, 0xffffff); }));
-        });
-        finish.pass();
-        EXPECT_TRUE(mallory.succeeded());
-      },
-      Privilege::kRoot);
+  beside_daemon([] {
+    Baton finish;
+    Beside mallory(kMallory, [&](const Beside::Stay& stay) {
+      const auto program = client_of(control::Role::kProgram);
+      std::uint32_t number = 0;
+      while (number < PeerBook::kPeersMax + 256) (void)is_known(*program, ++number);
+      stay(0);
+      pollfd wait{.fd = finish.reader(), .events = POLLIN, .revents = 0};
+      const timespec none{};
+      while (raw::ppoll(&wait, 1, &none) == 0) (void)is_known(*program, ++number);
+    });
+    mallory.go_on();
+    as(kAlice, [] {
+      const auto program = client_of(control::Role::kProgram);
+      // A host that never answers is a stranger after three questions.
+      EXPECT_TRUE(eventually([&] { return is_known(*program, 0xffffff); }));
+    });
+    finish.pass();
+  });
 }
 
 }  // namespace rrdma::daemon::shares_test
