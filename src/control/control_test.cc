@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <functional>
+#include <initializer_list>
 #include <thread>
 
 #include "base/prng.h"
@@ -212,24 +214,54 @@ TEST(Names, HaveOneHolder) {
   EXPECT_TRUE(listen_on(name).valid());
 }
 
-// A process without /proc knows nothing of namespaces: it charges a stranger as it does all unknown users.
-TEST(Identity, OfAStrangerIsUnknownWithoutProc) {
+// Runs the body in a process to which these folders are empty. Needs root.
+void without(std::initializer_list<const char*> folders, const std::function<void()>& body) {
+  constexpr int kSkipped = 77;
   const pid_t child = ::fork();
   if (child == 0) {
-    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-        ::mount("none", "/proc", "tmpfs", 0, nullptr) != 0)
-      ::_exit(77);
-    constexpr uid_t kStranger = 54321;
-    const bool is_unknown = account_of({.pid = 1, .uid = kStranger, .namespaces = {}}) == kUnknownAccount;
-    const bool is_own =
-        account_of({.pid = raw::getpid(), .uid = ::geteuid(), .namespaces = {}}) == ::geteuid();
-    ::_exit(is_unknown && is_own ? 0 : 1);
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+      ::_exit(kSkipped);
+    for (const char* folder : folders) {
+      if (::mount("none", folder, "tmpfs", 0, nullptr) != 0) ::_exit(kSkipped);
+    }
+    body();
+    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "needs root";
+  if (WEXITSTATUS(status) == kSkipped) GTEST_SKIP() << "needs root";
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(Names, AFolderOfAnotherUserIsNotUsed) {
+  without({"/tmp", "/run"}, [] {
+    constexpr uid_t kAlice = 54321, kMallory = 54322;
+    const std::string folder = "/tmp/rrdma-" + std::to_string(kAlice);
+    const auto is_used = [&](uid_t owner, mode_t mode, const std::string& made) {
+      EXPECT_EQ(::mkdir(made.c_str(), 0700), 0);
+      EXPECT_EQ(::chmod(made.c_str(), mode), 0);
+      EXPECT_EQ(::chown(made.c_str(), owner, owner), 0);
+      (void)::symlink(made.c_str(), folder.c_str());
+      const bool has_path = !user_paths(kAlice).empty();
+      (void)::unlink(folder.c_str());
+      EXPECT_EQ(::rmdir(made.c_str()), 0);
+      return has_path;
+    };
+    EXPECT_TRUE(is_used(kAlice, 0700, folder));
+    EXPECT_FALSE(is_used(kMallory, 0700, folder));
+    EXPECT_FALSE(is_used(kAlice, 0770, folder));
+    EXPECT_FALSE(is_used(kAlice, 0700, "/tmp/behind-a-link"));
+  });
+}
+
+// A process without /proc knows nothing of namespaces: it charges a stranger as it does all unknown users.
+TEST(Identity, OfAStrangerIsUnknownWithoutProc) {
+  without({"/proc"}, [] {
+    constexpr uid_t kStranger = 54321;
+    EXPECT_EQ(account_of({.pid = 1, .uid = kStranger, .namespaces = {}}), kUnknownAccount);
+    EXPECT_EQ(account_of({.pid = raw::getpid(), .uid = ::geteuid(), .namespaces = {}}), ::geteuid());
+  });
 }
 
 TEST(ProcessPage, ShowsCountersAndQueuePairs) {

@@ -18,22 +18,11 @@
 #include "control/identity.h"
 #include "control/names.h"
 #include "wire/cm_mad.h"
+#include "wire/icrc.h"
 #include "wire/transport_packet.h"
 #include "wire/udp.h"
 
 namespace rrdma::daemon::daemon_attacks_test {
-
-const wire::Gid kHere = wire::gid_of_ipv4({127, 0, 0, 1});
-
-control::CmConnect a_call() {
-  control::CmConnect call{.number = 1};
-  call.parameters.route = {.local = kHere, .remote = kHere};
-  call.parameters.service_id = wire::service_id_of({.port_space = wire::PortSpace::kTcp, .port = 9});
-  call.parameters.ip =
-      wire::IpCmHeader{.version = wire::IpVersion::kIpv4, .source = kHere, .destination = kHere};
-  call.parameters.path_mtu = 3;
-  return call;
-}
 
 // The address of the one IP header in the message becomes one that is not IPv4, though its version says so.
 std::vector<std::uint8_t> with_foreign_address(std::vector<std::uint8_t> datagram) {
@@ -45,25 +34,22 @@ std::vector<std::uint8_t> with_foreign_address(std::vector<std::uint8_t> datagra
 }
 
 TEST(Attack, ACallWithAnAddressThatIsNoneIsRefused) {
-  in_own_network(
-      [] {
-        const SystemDaemon daemon;
-        as(kMallory, [] {
-          control::CmLookUp question{.number = 2};
-          question.parameters.ip = a_call().parameters.ip;
-          for (const auto& message : {control::encode(a_call(), 2), control::encode(question, 2)}) {
-            RawClient mallory{std::string(control::kNetworkName)};
-            ASSERT_TRUE(mallory.greet());
-            ASSERT_TRUE(mallory.send(with_foreign_address(message)));
-            const auto reply = mallory.receive();
-            ASSERT_TRUE(reply);
-            EXPECT_EQ(reply->type(), control::MessageType::kRefused);
-            EXPECT_FALSE(mallory.receive()) << "and hung up";
-          }
-        });
-        as(kAlice, [] { EXPECT_TRUE(open_client()->request_slot().ok()); });
-      },
-      Privilege::kRoot);
+  beside_daemon([] {
+    as(kMallory, [] {
+      control::CmLookUp question{.number = 2};
+      question.parameters.ip = call_from(kHere).parameters.ip;
+      for (const auto& message : {control::encode(call_from(kHere), 2), control::encode(question, 2)}) {
+        RawClient mallory{std::string(control::kNetworkName)};
+        ASSERT_TRUE(mallory.greet());
+        ASSERT_TRUE(mallory.send(with_foreign_address(message)));
+        const auto reply = mallory.receive();
+        ASSERT_TRUE(reply);
+        EXPECT_EQ(reply->type(), control::MessageType::kRefused);
+        EXPECT_FALSE(mallory.receive()) << "and hung up";
+      }
+    });
+    as(kAlice, [] { EXPECT_TRUE(open_client()->request_slot().ok()); });
+  });
 }
 
 // One well-formed message of every kind that a client may send.
@@ -85,7 +71,7 @@ std::vector<std::vector<std::uint8_t>> one_of_each() {
           encode(CmBind{.number = 1, .reuse = true, .port = 99}, 2),
           encode(CmRelease{.number = 1}, 2),
           encode(CmListen{.number = 1, .backlog = 4}, 2),
-          encode(a_call(), 2),
+          encode(call_from(kHere), 2),
           encode(CmLookUp{.number = 3}, 2),
           encode(CmAccept{.connection = nobody}, 2),
           encode(CmReject{.connection = nobody}, 2),
@@ -100,86 +86,66 @@ std::vector<std::vector<std::uint8_t>> one_of_each() {
 }
 
 TEST(Attack, NoMessageOfAnyKindEndsTheDaemon) {
-  in_own_network(
-      [] {
-        const SystemDaemon daemon;
-        as(kMallory, [] {
-          const std::uint64_t seed = 20261116;
-          Prng prng(seed);
-          const auto originals = one_of_each();
-          for (int round = 0; round < 60; ++round) {
-            for (const auto& original : originals) {
-              RawClient mallory{std::string(control::kNetworkName)};
-              if (!mallory.greet()) continue;
-              for (int i = 0; i < 6; ++i) {
-                auto datagram = original;
-                for (std::uint64_t n = prng.below(5); n > 0 && datagram.size() > sizeof(control::Header);
-                     --n) {
-                  datagram[prng.between(sizeof(control::Header), datagram.size() - 1)] =
-                      static_cast<std::uint8_t>(prng.below(3) == 0 ? 0xff : prng.next());
-                }
-                if (!mallory.send(datagram)) break;
-                mallory.skip_all();
-              }
+  beside_daemon([] {
+    as(kMallory, [] {
+      const std::uint64_t seed = 20261116;
+      Prng prng(seed);
+      const auto originals = one_of_each();
+      for (int round = 0; round < 60; ++round) {
+        for (const auto& original : originals) {
+          RawClient mallory{std::string(control::kNetworkName)};
+          if (!mallory.greet()) continue;
+          for (int i = 0; i < 6; ++i) {
+            auto datagram = original;
+            for (std::uint64_t n = prng.below(5); n > 0 && datagram.size() > sizeof(control::Header); --n) {
+              datagram[prng.between(sizeof(control::Header), datagram.size() - 1)] =
+                  static_cast<std::uint8_t>(prng.below(3) == 0 ? 0xff : prng.next());
             }
+            if (!mallory.send(datagram)) break;
+            mallory.skip_all();
           }
-        });
-        as(kAlice, [] { EXPECT_TRUE(open_client()->request_slot().ok()); });
-      },
-      Privilege::kRoot);
+        }
+      }
+    });
+    as(kAlice, [] { EXPECT_TRUE(open_client()->request_slot().ok()); });
+  });
 }
 
 // A container of root's with the host's network: uid 0, in a PID namespace of its own.
 TEST(Attack, RootOfAnotherPidNamespaceIsAStranger) {
-  in_own_network(
-      [] {
-        const SystemDaemon daemon;
-        Baton slot_known, finish;
-        Program victim([&] {
-          const auto client = open_client();
-          auto slot = client->request_slot();
-          ASSERT_TRUE(slot.ok());
-          EXPECT_FALSE(client->welcome().has_parking) << "a system daemon gives no parking, not even to root";
-          slot_known.pass(slot->slot);
-          finish.take();
-        });
-        const auto foreign = static_cast<control::Slot>(slot_known.take());
-        Program container([&] {
-          ASSERT_EQ(::unshare(CLONE_NEWPID), 0);
-          const pid_t inside = ::fork();
-          if (inside != 0) {
-            int status = 0;
-            ::waitpid(inside, &status, 0);
-            EXPECT_EQ(status, 0);
-            return;
-          }
-          {
-            RawClient mallory{std::string(control::kNetworkName)};
-            const auto welcome = mallory.greet();
-            ASSERT_TRUE(welcome);
-            EXPECT_FALSE(welcome->has_parking);
-            ASSERT_TRUE(mallory.send(control::encode(control::LookUpSlot{.slot = foreign}, 2)));
-            const auto owner = mallory.receive()->as<control::SlotOwner>();
-            ASSERT_TRUE(owner);
-            EXPECT_FALSE(owner->same_user);
-            EXPECT_EQ(owner->token, 0u);
-            ASSERT_TRUE(mallory.send(control::encode(control::ListProcesses{}, 3)));
-            EXPECT_EQ(mallory.receive()->as<control::ProcessEntry>()->token, welcome->token) << "itself";
-            EXPECT_EQ(mallory.receive()->type(), control::MessageType::kDone) << "and nobody else";
-            ASSERT_TRUE(mallory.send(control::encode(control::RequestSlot{}, 4)));
-            const auto own = mallory.receive()->as<control::SlotGranted>();
-            ASSERT_TRUE(own);
-            const control::OfferChannel offer{.from_slot = own->slot, .to_slot = foreign};
-            ASSERT_TRUE(mallory.send(control::encode(offer, 5)));
-            EXPECT_EQ(mallory.receive()->as<control::Failed>()->error, EACCES);
-          }
-          ::_exit(::testing::Test::HasFailure() ? 1 : 0);
-        });
-        EXPECT_TRUE(container.succeeded());
-        finish.pass();
-        EXPECT_TRUE(victim.succeeded());
-      },
-      Privilege::kRoot);
+  beside_daemon([] {
+    const Beside victim(0, [](const Beside::Stay& stay) {
+      const auto client = open_client();
+      auto slot = client->request_slot();
+      ASSERT_TRUE(slot.ok());
+      EXPECT_FALSE(client->welcome().has_parking) << "a system daemon gives no parking, not even to root";
+      stay(slot->slot);
+    });
+    const auto foreign = static_cast<control::Slot>(victim.value());
+    Program container([&] {
+      in_container([&] {
+        RawClient mallory{std::string(control::kNetworkName)};
+        const auto welcome = mallory.greet();
+        ASSERT_TRUE(welcome);
+        EXPECT_FALSE(welcome->has_parking);
+        ASSERT_TRUE(mallory.send(control::encode(control::LookUpSlot{.slot = foreign}, 2)));
+        const auto owner = mallory.receive()->as<control::SlotOwner>();
+        ASSERT_TRUE(owner);
+        EXPECT_FALSE(owner->same_user);
+        EXPECT_EQ(owner->token, 0u);
+        ASSERT_TRUE(mallory.send(control::encode(control::ListProcesses{}, 3)));
+        EXPECT_EQ(mallory.receive()->as<control::ProcessEntry>()->token, welcome->token) << "itself";
+        EXPECT_EQ(mallory.receive()->type(), control::MessageType::kDone) << "and nobody else";
+        ASSERT_TRUE(mallory.send(control::encode(control::RequestSlot{}, 4)));
+        const auto own = mallory.receive()->as<control::SlotGranted>();
+        ASSERT_TRUE(own);
+        const control::OfferChannel offer{.from_slot = own->slot, .to_slot = foreign};
+        ASSERT_TRUE(mallory.send(control::encode(offer, 5)));
+        EXPECT_EQ(mallory.receive()->as<control::Failed>()->error, EACCES);
+      });
+    });
+    EXPECT_TRUE(container.succeeded());
+  });
 }
 
 // A MAD as a program would pass it on, for QP1.
@@ -200,73 +166,112 @@ control::FrameFields forged_mad() {
 }
 
 TEST(Attack, NoProgramSpeaksForTheNetwork) {
-  in_own_network(
-      [] {
-        const SystemDaemon daemon;
-        for (const uid_t uid : {kMallory, uid_t{0}}) {
-          as(uid, [] {
-            const auto client = open_client();
-            control::FrameFields frame = forged_mad();
-            client->forward_frame(frame);  // source port 0: once taken for "somebody has checked the ICRC"
-            frame.source_port = 0xc000;
-            client->forward_frame(frame);
-            EXPECT_TRUE(eventually([&] { return counter(*client, "frames.for_daemon") >= 2; }));
-            EXPECT_EQ(counter(*client, "cm.mads_received"), 0u);
-          });
-        }
-      },
-      Privilege::kRoot);
+  beside_daemon([] {
+    for (const uid_t uid : {kMallory, uid_t{0}}) {
+      as(uid, [] {
+        const auto client = open_client();
+        control::FrameFields frame = forged_mad();
+        client->forward_frame(frame);  // source port 0: once taken for "somebody has checked the ICRC"
+        frame.source_port = 0xc000;
+        client->forward_frame(frame);
+        EXPECT_TRUE(eventually([&] { return counter(*client, "frames.for_daemon") >= 2; }));
+        EXPECT_EQ(counter(*client, "cm.mads_received"), 0u);
+      });
+    }
+  });
+}
+
+// To port 4791 of this host, from its own address and `from`.
+void send_to_port(in_port_t from, const std::vector<std::uint8_t>& datagram) {
+  const OwnedFd socket(raw::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+  address.sin_port = htons(from);
+  EXPECT_EQ(raw::bind(socket.get(), generic, sizeof address), 0);
+  EXPECT_EQ(raw::setsockopt(socket.get(), IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO), 0);
+  address.sin_port = htons(wire::kRoceUdpPort);
+  EXPECT_GT(raw::sendto(socket.get(), datagram.data(), datagram.size(), 0, generic, sizeof address), 0);
 }
 
 TEST(Attack, AMadWithAWrongIcrcIsNotHeard) {
   in_own_network([] {
     const auto client = open_client();
     ASSERT_TRUE(client->request_slot().ok());
-    const control::FrameFields frame = forged_mad();
-    const OwnedFd socket(raw::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(wire::kRoceUdpPort);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    for (int i = 0; i < 20; ++i) {
-      ASSERT_GT(raw::sendto(socket.get(), frame.frame.data(), frame.frame.size(), 0,
-                            reinterpret_cast<const sockaddr*>(&to), sizeof to),
-                0);
-    }
+    for (in_port_t i = 0; i < 20; ++i) send_to_port(static_cast<in_port_t>(0xd000 + i), forged_mad().frame);
     EXPECT_TRUE(eventually([&] { return counter(*client, "cm.mads_corrupt") == 20; }));
     EXPECT_EQ(counter(*client, "cm.mads_received"), 0u);
+  });
+}
+
+// Every user may send from an address of the host. The host's own daemon never does so to itself.
+TEST(Attack, AMadFromAnAddressOfThisHostIsNotHeard) {
+  beside_daemon([] {
+    as(kMallory, [] {
+      const auto client = open_client();
+      ASSERT_TRUE(client->request_slot().ok());
+      auto frame = forged_mad().frame;
+      constexpr in_port_t kFrom = 0xd000;
+      constexpr wire::Ipv4Address kLoopback = {127, 0, 0, 1};
+      const auto covered = Octets(frame).first(frame.size() - wire::kIcrcOctets);
+      wire::store_icrc(frame.data() + covered.size(),
+                       wire::IcrcSeed::ipv4(kLoopback, kLoopback, kFrom).icrc(covered));
+      send_to_port(kFrom, frame);
+      EXPECT_TRUE(eventually([&] { return counter(*client, "cm.mads_forged") == 1; }));
+      EXPECT_EQ(counter(*client, "cm.mads_received"), 0u);
+    });
+  });
+}
+
+// Frames that programs pass on have addresses that nobody has checked.
+TEST(Attack, NoFrameIsPassedOnToAnotherUser) {
+  beside_daemon([] {
+    const Beside alice(kAlice, [](const Beside::Stay& stay) {
+      const auto client = open_client();
+      stay(client->request_slot()->slot);
+      RecordedEvents events;
+      EXPECT_FALSE(handle_until(
+          *client, events, [&] { return !events.frames.empty(); }, 300));
+    });
+    const auto qpn = control::qpns_of(static_cast<control::Slot>(alice.value())).first + 1;
+    as(kMallory, [&] {
+      const auto client = open_client();
+      control::FrameFields frame = forged_mad();
+      store_be24(frame.frame.data() + 5, qpn);
+      client->forward_frame(frame);
+      EXPECT_TRUE(eventually([&] { return counter(*client, "frames.for_other_user") == 1; }));
+    });
   });
 }
 
 TEST(Attack, OneUserDoesNotLockTheOthersOut) {
   in_own_network(
       [] {
+        limit_descriptors(2048);
         const SystemDaemon daemon;
-        Baton full, finish;
-        Program mallory([&] {
-          become(kMallory);
-          const rlimit limit{.rlim_cur = 20'000, .rlim_max = 20'000};
-          (void)::setrlimit(RLIMIT_NOFILE, &limit);
+        const Beside mallory(kMallory, [](const Beside::Stay& stay) {
           std::vector<OwnedFd> connections;
-          bool refused = false;
-          for (int i = 0; i < 12'000 && !refused; ++i) {
+          const timespec moment{.tv_sec = 0, .tv_nsec = 1'000'000};
+          for (bool refused = false; !refused && connections.size() < 1500;) {
             connections.push_back(control::connect_to(control::kNetworkName));
-            if (!connections.back().valid()) break;
-            pollfd answered{.fd = connections.back().get(), .events = POLLIN, .revents = 0};
-            const timespec none{};
-            refused = i % 64 == 63 && raw::ppoll(&answered, 1, &none) == 1;
+            if (connections.back().valid()) {
+              pollfd answered{.fd = connections.back().get(), .events = POLLIN, .revents = 0};
+              const timespec none{};
+              refused = connections.size() % 64 == 0 && raw::ppoll(&answered, 1, &none) == 1;
+            } else {
+              connections.pop_back();  // others wait to be accepted
+              (void)raw::ppoll(nullptr, 0, &moment);
+            }
           }
-          full.pass(connections.size());
-          finish.take();
+          stay(connections.size());
         });
-        EXPECT_GT(full.take(), 100u);
+        EXPECT_GT(mallory.value(), 100u);
         as(kAlice, [] {
           const auto client = open_client();
           EXPECT_EQ(client->network().families, 3) << client->network().reason;
           EXPECT_TRUE(client->request_slot().ok());
         });
-        finish.pass();
-        EXPECT_TRUE(mallory.succeeded());
       },
       Privilege::kRoot);
 }

@@ -135,6 +135,15 @@ TEST(Turns, ProgramsThatDoNothing) {
       Privilege::kRoot);
 }
 
+TEST(Turns, ConnectionsThatEndAtOnce) {
+  attack([](Baton& ready, Baton& begin) {
+    ready.pass();
+    begin.take();
+    for (const Instant until = host::now() + seconds(3); host::now() < until;)
+      (void)control::connect_to(control::kNetworkName);
+  });
+}
+
 TEST(Turns, ProgramsThatEndAtOnce) {
   attack([](Baton& ready, Baton& begin) {
     // So many rows that the daemon reads as much of the page as it ever does.
