@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -101,9 +102,15 @@ bool is_own_user(const PeerIdentity& peer) {
 
 namespace {
 
-// The owner of the namespace below ours that holds the process, or holds one that does; nothing where
-// the kernel does not let us look (it wants the right to trace the process).
-std::optional<uid_t> owner_of_namespace(pid_t pid) {
+// Two of them may get the same account; then they share it.
+uid_t account_of_container(std::uint64_t its_namespace) {
+  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
+  return kContainerAccounts | static_cast<uid_t>(its_namespace * kOdd >> 34);
+}
+
+// The account of the namespace below ours that holds the process, or holds one that does; nothing where the
+// kernel does not let us look (it wants the right to trace the process).
+std::optional<uid_t> account_of_namespace(pid_t pid) {
   constexpr int kDepthMax = 33;  // the kernel allows 32
   const std::string folder = proc_folder(pid);
   if (folder.empty()) return std::nullopt;
@@ -114,16 +121,29 @@ std::optional<uid_t> owner_of_namespace(pid_t pid) {
     struct stat status {};
     if (!parent || ::fstat(parent.get(), &status) != 0 || status.st_ino == own) {
       uid_t owner = kUnknownAccount;
-      if (::ioctl(at.get(), NS_GET_OWNER_UID, &owner) != 0) return std::nullopt;
-      return owner;
+      if (::ioctl(at.get(), NS_GET_OWNER_UID, &owner) != 0 || ::fstat(at.get(), &status) != 0)
+        return std::nullopt;
+      return owner == ::geteuid() ? account_of_container(status.st_ino) : owner;
     }
     at = std::move(parent);
   }
   return std::nullopt;
 }
 
-// "alice:100000:65536": whose subordinate uid it is. Names are asked of the system only for a range that
-// matches.
+// Of a user by name or number.
+std::optional<uid_t> uid_of(const std::string& name) {
+  if (name.find_first_not_of("0123456789") == std::string::npos)
+    return static_cast<uid_t>(std::strtoul(name.c_str(), nullptr, 10));
+  std::array<char, 4096> room{};
+  passwd entry{};
+  passwd* found = nullptr;
+  if (::getpwnam_r(name.c_str(), &entry, room.data(), room.size(), &found) != 0 || found == nullptr)
+    return std::nullopt;
+  return found->pw_uid;
+}
+
+// "alice:100000:65536": whose subordinate uid it is, if not our own user's. Names are asked of the system
+// only for a range that matches.
 std::optional<uid_t> owner_of_subordinate(uid_t uid) {
   const OwnedFd file(raw::open("/etc/subuid", O_RDONLY | O_CLOEXEC));
   std::string text;
@@ -139,22 +159,26 @@ std::optional<uid_t> owner_of_subordinate(uid_t uid) {
     const unsigned long begin = std::strtoul(line.c_str() + first + 1, nullptr, 10);
     const unsigned long count = std::strtoul(line.c_str() + second + 1, nullptr, 10);
     if (uid < begin || uid - begin >= count) continue;
-    const std::string name = line.substr(0, first);
-    if (name.find_first_not_of("0123456789") == std::string::npos)
-      return static_cast<uid_t>(std::strtoul(name.c_str(), nullptr, 10));
-    std::array<char, 4096> room{};
-    passwd entry{};
-    passwd* found = nullptr;
-    if (::getpwnam_r(name.c_str(), &entry, room.data(), room.size(), &found) == 0 && found != nullptr)
-      return found->pw_uid;
+    const auto owner = uid_of(line.substr(0, first));
+    if (owner && *owner != ::geteuid()) return owner;
   }
   return std::nullopt;
 }
 
-// Two users may get the same account; then they share it.
-uid_t account_of_container(uid_t uid, std::uint64_t pid_namespace) {
-  constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
-  return kContainerAccounts | static_cast<uid_t>((uid * kOdd ^ pid_namespace) * kOdd >> 34);
+// The container that holds a process of another PID namespace. If the process hides the namespace, its
+// control group stands for it: runtimes make one for each container.
+std::uint64_t container_of(const PeerIdentity& peer) {
+  if (peer.namespaces.pid != 0 || peer.pid <= 0) return peer.namespaces.pid;
+  const std::string folder = proc_folder(peer.pid);
+  const auto group = folder.empty() ? std::nullopt : proc_text(folder + "/cgroup");
+  return group ? std::hash<std::string>{}(*group) : 0;
+}
+
+constexpr uid_t kSubordinateMin = 65'536;  // no tool chooses a lower one
+
+// A program that is set-uid to a subordinate uid runs with it outside of the namespace, too.
+uid_t account_of_uid(uid_t uid) {
+  return uid < kSubordinateMin ? uid : owner_of_subordinate(uid).value_or(uid);
 }
 
 }  // namespace
@@ -166,12 +190,14 @@ uid_t account_of(const PeerIdentity& peer) {
   if (own == 0) return is_own_user(peer) ? peer.uid : kUnknownAccount;
   if (peer.namespaces.user == own) {
     const bool here = peer.namespaces.pid == namespaces.pid || is_own_user(peer);
-    return here ? peer.uid : account_of_container(peer.uid, peer.namespaces.pid);
+    return here ? account_of_uid(peer.uid) : account_of_container(container_of(peer));
   }
-  if (peer.pid > 0 && peer.namespaces.user == 0 && has_our_uid_map(peer.pid)) return peer.uid;
-  auto owner = owner_of_namespace(peer.pid);
-  if (!owner) owner = owner_of_subordinate(peer.uid);
-  return owner.value_or(kUnknownAccount);
+  if (peer.pid > 0 && peer.namespaces.user == 0 && has_our_uid_map(peer.pid)) return account_of_uid(peer.uid);
+  if (const auto account = account_of_namespace(peer.pid)) return *account;
+  if (const auto owner = owner_of_subordinate(peer.uid)) return *owner;
+  // A user maps only itself and its subordinate uids into a namespace of its own.
+  const bool is_itself = peer.pid > 0 && peer.uid < kSubordinateMin && peer.uid != ::geteuid();
+  return is_itself ? peer.uid : kUnknownAccount;
 }
 
 bool is_root_here(const PeerIdentity& peer) {

@@ -51,10 +51,11 @@ struct PeerIdentity {
 // The peer is provably the user of this process; with RRDMA_POD, also its uid in another PID namespace.
 [[nodiscard]] bool is_own_user(const PeerIdentity& peer);
 
-// The account that is charged for the peer's share: its user. A user of another user namespace is charged to
-// the owner of that namespace, because one user may have thousands of subordinate uids. If the owner cannot
-// be found, all such users are charged together, as kUnknownAccount. In another PID namespace of our user
-// namespace, which only root can create, the same uid is another user: its account is one of the upper half.
+// The account that is charged for the peer's share: its user. One user may have thousands of subordinate
+// uids (/etc/subuid); they are charged to it, and so is each user of a user namespace that it owns. If the
+// owner cannot be found, all such users whose uids may be subordinate are charged together, as
+// kUnknownAccount. A container is charged as a whole, because its root may have every uid: a PID namespace of
+// our user namespace, or a user namespace that our own user made. Its account is one of the upper half.
 inline constexpr uid_t kUnknownAccount = static_cast<uid_t>(-2);
 inline constexpr uid_t kContainerAccounts = uid_t{1} << 31;
 [[nodiscard]] uid_t account_of(const PeerIdentity& peer);

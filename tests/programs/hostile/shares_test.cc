@@ -1,7 +1,10 @@
 // The shares of users of a system daemon: what has a bound for all users has one for each of them, whatever
 // uids and namespaces a user has.
+#include <linux/capability.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -65,6 +68,71 @@ TEST(Shares, AUidOfANamespaceIsChargedToItsOwner) {
       Privilege::kRoot);
 }
 
+// A program that is set-uid to a subordinate uid runs outside of the namespace in which it was made.
+TEST(Shares, ASubordinateUidIsChargedToItsOwnerEverywhere) {
+  in_own_network(
+      [] {
+        char ranges[] = "/tmp/rrdma-subuid.XXXXXX";
+        const OwnedFd file(::mkstemp(ranges));
+        ASSERT_TRUE(file.valid());
+        std::ofstream(ranges) << kMallory << ":" << ManyUids::kFirst << ":100\n";
+        const bool is_bound = ::unshare(CLONE_NEWNS) == 0 &&
+                              ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                              ::mount(ranges, "/etc/subuid", nullptr, MS_BIND, nullptr) == 0;
+        (void)::unlink(ranges);
+        if (!is_bound) skip_here("there is no /etc/subuid");
+        const auto rests = [](const Beside::Stay& stay) { stay(0); };
+        for (const uid_t uid : {ManyUids::kFirst, ManyUids::kFirst + 99}) {
+          const Beside mallory(uid, rests);
+          EXPECT_EQ(account_of(mallory.pid(), uid), kMallory);
+        }
+        const Beside alice(kAlice, rests), other(ManyUids::kFirst + 100, rests);
+        EXPECT_EQ(account_of(alice.pid(), kAlice), kAlice);
+        EXPECT_EQ(account_of(other.pid(), ManyUids::kFirst + 100), ManyUids::kFirst + 100);
+      },
+      Privilege::kRoot);
+}
+
+// The unit runs the daemon as root without the right to trace, so that processes hide their namespaces.
+void become_unprivileged_root() {
+  __user_cap_header_struct version{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
+  ASSERT_EQ(::syscall(SYS_capset, &version, none), 0);
+}
+
+TEST(Shares, AHiddenUserNamespaceIsChargedToItsUser) {
+  in_own_network(
+      [] {
+        const ManyUids mallory(100, [](const Beside::Stay& stay) { stay(0); });
+        const ManyUids others(100, [](const Beside::Stay& stay) {
+          ASSERT_EQ(::setresuid(5, 5, 5), 0);
+          stay(0);
+        });
+        become_unprivileged_root();
+        EXPECT_EQ(account_of(mallory.pid(), kMallory), kMallory);
+        EXPECT_EQ(account_of(others.pid(), ManyUids::kFirst + 4), control::kUnknownAccount);
+      },
+      Privilege::kRoot);
+}
+
+TEST(Shares, AHiddenContainerIsOneUser) {
+  in_own_network(
+      [] {
+        const Beside container(0, [](const Beside::Stay& stay) {
+          ASSERT_EQ(::unshare(CLONE_NEWPID), 0);
+          const Program inside([] { (void)::pause(); });
+          stay(static_cast<std::uint64_t>(inside.pid()));
+        });
+        become_unprivileged_root();
+        const auto inside = static_cast<pid_t>(container.value());
+        const uid_t account = account_of(inside, 0);
+        EXPECT_GE(account, control::kContainerAccounts);
+        EXPECT_NE(account, control::kUnknownAccount);
+        EXPECT_EQ(account_of(inside, kMallory), account);
+      },
+      Privilege::kRoot);
+}
+
 // Sets faults as many users, until each is refused.
 void set_faults(const Beside::Stay& stay) {
   std::vector<std::unique_ptr<RawClient>> tools;
@@ -85,6 +153,15 @@ TEST(Shares, FaultsOfManyUidsAreChargedToTheirOwner) {
   beside_daemon([] {
     const ManyUids mallory(100, set_faults);
     EXPECT_LT(mallory.value(), control::kRulesMax);
+    expect_fault_for_alice();
+  });
+}
+
+// Its root may have every uid.
+TEST(Shares, FaultsOfManyUidsOfAContainerAreChargedToIt) {
+  beside_daemon([] {
+    const Beside container(0, [](const Beside::Stay& stay) { in_container([&] { set_faults(stay); }); });
+    EXPECT_LT(container.value(), control::kRulesMax);
     expect_fault_for_alice();
   });
 }
@@ -153,6 +230,19 @@ TEST(Shares, OneUserDoesNotTakeAllPorts) {
 TEST(Shares, RootOfAContainerHasTheShareOfAUser) {
   beside_daemon([] {
     const Beside container(0, [](const Beside::Stay& stay) { in_container([&] { bind_all(stay); }); });
+    EXPECT_LT(container.value(), 15'000u);
+    expect_port_for_alice();
+  });
+}
+
+// Root made its user namespace, as for the containers of several runtimes.
+TEST(Shares, AUserNamespaceOfRootHasTheShareOfAUser) {
+  beside_daemon([] {
+    const auto bind_as_other = [](const Beside::Stay& stay) {
+      const ActingAs other(1);
+      bind_all(stay);
+    };
+    const ManyUids container(10, bind_as_other, 0);
     EXPECT_LT(container.value(), 15'000u);
     expect_port_for_alice();
   });
