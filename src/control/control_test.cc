@@ -1,6 +1,7 @@
 // The protocol between program and daemon, without a daemon: round trips of all messages, refusal of
 // malformed ones, descriptors, versions and process pages.
 #include <gtest/gtest.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -19,6 +20,10 @@
 #include "control/names.h"
 #include "control/process_page.h"
 #include "control/recognition_messages.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 namespace rrdma::control::control_test {
 
@@ -262,6 +267,62 @@ TEST(Identity, OfAStrangerIsUnknownWithoutProc) {
     EXPECT_EQ(account_of({.pid = 1, .uid = kStranger, .namespaces = {}}), kUnknownAccount);
     EXPECT_EQ(account_of({.pid = raw::getpid(), .uid = ::geteuid(), .namespaces = {}}), ::geteuid());
   });
+}
+
+// Returns when nobody can write into the pipe any more.
+void wait_for_end(const OwnedFd& reader, OwnedFd& writer) {
+  writer.reset();
+  char end = 0;
+  (void)!raw::read(reader.get(), &end, 1);
+}
+
+// A process with a number that has been used before; it waits for the end of the pipe. 0: not allowed.
+pid_t start_with_number(pid_t number, const OwnedFd& reader, OwnedFd& writer) {
+  clone_args arguments{};
+  arguments.exit_signal = SIGCHLD;
+  arguments.set_tid = reinterpret_cast<std::uint64_t>(&number);
+  arguments.set_tid_size = 1;
+  const long started = ::syscall(SYS_clone3, &arguments, sizeof arguments);
+  if (started == 0) {
+    wait_for_end(reader, writer);
+    ::_exit(0);
+  }
+  return started < 0 ? 0 : static_cast<pid_t>(started);
+}
+
+// A connection may outlive the process that made it. The number of that process may then be another's, in
+// other namespaces.
+TEST(Identity, OfAProcessThatHasEndedIsUnknown) {
+  const std::string name = "rrdma.test." + std::to_string(raw::getpid());
+  const OwnedFd listener = listen_on(name);
+  ASSERT_TRUE(listener.valid());
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const OwnedFd reader(ends[0]);
+  OwnedFd writer(ends[1]);
+  const pid_t ended = ::fork();
+  if (ended == 0) {
+    const OwnedFd connection = connect_to(name);
+    if (::fork() == 0) wait_for_end(reader, writer);
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(ended, nullptr, 0), ended);
+  const OwnedFd accepted(raw::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  ASSERT_TRUE(accepted.valid());
+  int process = -1;
+  socklen_t size = sizeof process;
+  const bool can_tell =
+      raw::getsockopt(accepted.get(), SOL_SOCKET, SO_PEERPIDFD, &process, &size) == 0 || errno != ENOPROTOOPT;
+  const OwnedFd unused(process);
+  const pid_t other = can_tell ? start_with_number(ended, reader, writer) : 0;
+  if (other == 0) GTEST_SKIP() << "needs root and Linux 6.5";
+  const PeerIdentity peer = peer_identity(accepted.get());
+  EXPECT_TRUE(namespaces_of(other).known());
+  EXPECT_FALSE(peer.namespaces.known());
+  EXPECT_EQ(peer.pid, 0);
+  EXPECT_EQ(peer.uid, ::geteuid());
+  writer.reset();
+  EXPECT_EQ(::waitpid(other, nullptr, 0), other);
 }
 
 TEST(ProcessPage, ShowsCountersAndQueuePairs) {

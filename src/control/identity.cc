@@ -1,6 +1,7 @@
 #include "control/identity.h"
 
 #include <linux/nsfs.h>
+#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -18,6 +20,10 @@
 #include "base/owned_fd.h"
 #include "base/process_facts.h"
 #include "control/raw_stat.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 namespace rrdma::control {
 namespace {
@@ -67,12 +73,30 @@ Namespaces namespaces_of(pid_t pid) {
   return found;
 }
 
+namespace {
+
+// Whether the process that connected has ended, so that its number may be another's. False with a kernel that
+// cannot tell (before 6.5).
+bool has_ended(int socket) {
+  int number = -1;
+  socklen_t size = sizeof number;
+  if (raw::getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &number, &size) < 0)
+    return errno == ESRCH || errno == EINVAL;
+  const OwnedFd process(number);
+  pollfd end{.fd = process.get(), .events = POLLIN, .revents = 0};
+  const timespec none{};
+  return raw::ppoll(&end, 1, &none) == 1;
+}
+
+}  // namespace
+
 PeerIdentity peer_identity(int socket) {
   ucred credentials{};
   socklen_t size = sizeof credentials;
   if (raw::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0) return {};
   PeerIdentity peer{.pid = credentials.pid, .uid = credentials.uid, .namespaces = {}};
   if (peer.pid > 0) peer.namespaces = namespaces_of(peer.pid);
+  if (has_ended(socket)) return {.pid = 0, .uid = peer.uid, .namespaces = {}};
   return peer;
 }
 

@@ -28,7 +28,7 @@ struct Namespaces {
 };
 
 struct PeerIdentity {
-  pid_t pid = 0;  // 0: the peer lives in a PID namespace that we cannot see
+  pid_t pid = 0;  // 0: the peer has ended, or lives in a PID namespace that we cannot see
   uid_t uid = static_cast<uid_t>(-1);
   Namespaces namespaces;
 };
