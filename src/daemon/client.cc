@@ -5,24 +5,22 @@
 namespace rrdma::daemon {
 namespace {
 
-// The kernel's send buffer for a client that does not read: a few of the longest messages.
-constexpr int kSendBuffer = 64 * 1024;
 // More messages than the receive queue of a unix socket can hold.
 constexpr std::size_t kUnreadMax = 4096;
 
 }  // namespace
 
-Client::Client(OwnedFd socket, const control::PeerIdentity& peer, Shares& waiting, Disposal& disposal,
+Client::Client(OwnedFd socket, const control::PeerIdentity& peer, OutboxShares& outboxes, Disposal& disposal,
                std::vector<int>& changed, Instant now)
     : socket_(std::move(socket)),
-      waiting_(waiting),
+      outboxes_(outboxes),
       disposal_(disposal),
       changed_(changed),
       identity(peer),
       account(control::account_of(peer)),
       acting(peer),
       connected_at(now) {
-  (void)raw::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUF, kSendBuffer);
+  (void)raw::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUF, int{kSendBuffer});
   (void)raw::setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, 1);
 }
 
@@ -40,8 +38,28 @@ Client::~Client() {
 }
 
 void Client::settle_accounts() {
-  for (const Outgoing& outgoing : outbox_) waiting_.give_back(account, outgoing.datagram.size());
-  for (Outgoing& outgoing : outbox_) outgoing.datagram.clear();
+  for (Outgoing& outgoing : outbox_) {
+    discount(outgoing.datagram.size(), outgoing.fds.size());
+    outgoing.datagram.clear();
+  }
+}
+
+std::size_t Client::waiting_descriptors() const {
+  std::size_t count = 0;
+  for (const Outgoing& outgoing : outbox_) count += outgoing.fds.size();
+  return count;
+}
+
+bool Client::count(std::size_t octets, std::size_t descriptors) {
+  if (!outboxes_.octets.take(account, octets)) return false;
+  if (descriptors == 0 || outboxes_.descriptors.take(account, descriptors)) return true;
+  outboxes_.octets.give_back(account, octets);
+  return false;
+}
+
+void Client::discount(std::size_t octets, std::size_t descriptors) {
+  outboxes_.octets.give_back(account, octets);
+  if (descriptors != 0) outboxes_.descriptors.give_back(account, descriptors);
 }
 
 bool Client::send(std::vector<std::uint8_t> datagram, std::span<const int> fds, std::size_t outbox_max) {
@@ -58,7 +76,7 @@ bool Client::send(std::vector<std::uint8_t> datagram, std::span<const int> fds, 
     errno = EAGAIN;
     return false;
   }
-  if (!waiting_.take(account, datagram.size())) {
+  if (!count(datagram.size(), fds.size())) {
     errno = EDQUOT;
     return false;
   }
@@ -67,7 +85,7 @@ bool Client::send(std::vector<std::uint8_t> datagram, std::span<const int> fds, 
     waiting.fds.emplace_back(raw::fcntl(fd, F_DUPFD_CLOEXEC, 3));
     if (waiting.fds.back()) continue;
     const int error = errno;
-    waiting_.give_back(account, waiting.datagram.size());
+    discount(waiting.datagram.size(), fds.size());
     disposal_.take(account, std::move(waiting.fds));
     errno = error;
     return false;
@@ -84,7 +102,7 @@ void Client::flush() {
     const auto outcome = control::send_datagram(socket_.get(), outbox_.front().datagram, fds);
     if (outcome == control::SendOutcome::kWouldBlock) return;
     if (outcome == control::SendOutcome::kGone) return doom();
-    waiting_.give_back(account, outbox_.front().datagram.size());
+    discount(outbox_.front().datagram.size(), outbox_.front().fds.size());
     disposal_.take(account, std::move(outbox_.front().fds));
     outbox_.pop_front();
   }

@@ -24,14 +24,23 @@
 namespace rrdma::daemon {
 
 // A full outbox stops replies; events stop earlier.
-inline constexpr std::size_t kOutboxMax = 128;
-inline constexpr std::size_t kOutboxEventsMax = 64;
+inline constexpr std::size_t kOutboxMax = 256;
+inline constexpr std::size_t kOutboxEventsMax = 192;
+// The kernel's send buffer for a client that does not read: one of the longest messages, or some short ones.
+// The kernel doubles it, and charges it to the daemon.
+inline constexpr std::size_t kSendBuffer = control::kMessageMax;
+
+// The shares of users in the outboxes of all clients: bytes, and the descriptors beside them.
+struct OutboxShares {
+  Shares octets;
+  Shares descriptors;
+};
 
 class Client {
  public:
-  // `waiting` counts the bytes of all outboxes; `disposal` takes descriptors that were passed on; `changed`
-  // gets the descriptor of a client when it is doomed, or its backlog begins or ends. All outlive this.
-  Client(OwnedFd socket, const control::PeerIdentity& peer, Shares& waiting, Disposal& disposal,
+  // `outboxes` counts the waiting messages; `disposal` takes descriptors that were passed on; `changed` gets
+  // the descriptor of a client when it is doomed, or its backlog begins or ends. All outlive this.
+  Client(OwnedFd socket, const control::PeerIdentity& peer, OutboxShares& outboxes, Disposal& disposal,
          std::vector<int>& changed, Instant now);
   ~Client();
   Client(const Client&) = delete;
@@ -65,6 +74,8 @@ class Client {
 
   // Returns its shares to the accounts. Afterwards any thread may destroy it.
   void settle_accounts();
+  // Of the messages in its outbox.
+  [[nodiscard]] std::size_t waiting_descriptors() const;
 
   // Ends the connection at the end of this turn of the loop, after all messages sent so far.
   void doom() {
@@ -78,10 +89,12 @@ class Client {
     std::vector<OwnedFd> fds;
   };
   bool send(std::vector<std::uint8_t> datagram, std::span<const int> fds, std::size_t outbox_max);
+  [[nodiscard]] bool count(std::size_t octets, std::size_t descriptors);
+  void discount(std::size_t octets, std::size_t descriptors);
   void note_change() { changed_.push_back(fd()); }
 
   OwnedFd socket_;
-  Shares& waiting_;
+  OutboxShares& outboxes_;
   Disposal& disposal_;
   std::vector<int>& changed_;
   std::deque<Outgoing> outbox_;

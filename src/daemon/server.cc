@@ -18,8 +18,13 @@ constexpr int kMessagesInOneTurn = 32;
 // else (slot 0, a parcel that is being read).
 constexpr std::size_t kDescriptorsOfClient = 3;
 constexpr std::size_t kDescriptorsOfDaemon = 320;
+// This part of the others is for messages in outboxes.
+constexpr std::size_t kPartOfOutboxes = 16;
 constexpr std::size_t kConnectionsMax = 16384;
 constexpr std::size_t kConnectionsMin = 16;
+// One user has up to three eighths of them. If none is read, they hold at most half of the unit's MemoryHigh
+// (packaging/systemd).
+static_assert(kConnectionsMax / 8 * 3 * 2 * kSendBuffer <= 192 * 1024 * 1024);
 constexpr int kConnectionsInOneTurn = 64;
 // For all messages that wait for their readers.
 constexpr std::size_t kWaitingOctetsMax = 64 * 1024 * 1024;
@@ -32,12 +37,18 @@ constexpr std::size_t kEffortsMax = 4096;
 // The maximum number of descriptors of one user that wait to be closed.
 constexpr std::size_t kDisposalMax = 1024;
 
-std::size_t connections_max() {
+// Those that this process may open, less those of the daemon itself.
+std::size_t descriptors_of_others() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kConnectionsMin;
-  const std::size_t descriptors = std::max<std::size_t>(limit.rlim_cur, kDescriptorsOfDaemon);
-  return std::clamp((descriptors - kDescriptorsOfDaemon) / kDescriptorsOfClient, kConnectionsMin,
-                    kConnectionsMax);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  return std::max<std::size_t>(limit.rlim_cur, kDescriptorsOfDaemon) - kDescriptorsOfDaemon;
+}
+
+std::size_t waiting_descriptors_max() { return descriptors_of_others() / kPartOfOutboxes; }
+
+std::size_t connections_max() {
+  return std::clamp((descriptors_of_others() - waiting_descriptors_max()) / kDescriptorsOfClient,
+                    kConnectionsMin, kConnectionsMax);
 }
 
 // Why this daemon does not serve the peer.
@@ -55,7 +66,7 @@ Server::Server(const ServerSettings& settings, EventLoop& loop, Network& network
       network_(network),
       counters_(counters),
       keys_(keys),
-      waiting_octets_(kWaitingOctetsMax, ::geteuid()),
+      outboxes_{Shares(kWaitingOctetsMax, ::geteuid()), Shares(waiting_descriptors_max(), ::geteuid())},
       connections_(connections_max(), ::geteuid()),
       started_at_(EventLoop::now()),
       alone_since_(started_at_) {}
@@ -193,8 +204,8 @@ void Server::turn_away(std::unique_ptr<Client> client, std::string sentence) {
 }
 
 void Server::admit(OwnedFd socket, const control::PeerIdentity& peer) {
-  auto client = std::make_unique<Client>(std::move(socket), peer, waiting_octets_, disposal_, changed_,
-                                         EventLoop::now());
+  auto client =
+      std::make_unique<Client>(std::move(socket), peer, outboxes_, disposal_, changed_, EventLoop::now());
   const uid_t account = client->account;
   const bool is_known = control::is_own_user(client->identity) || control::is_root_here(client->identity);
   if (!settings_.is_system && !is_known) {
@@ -488,10 +499,11 @@ bool Server::bury(Client& client) {
   if (settings_.is_system) charge(account, before, EventLoop::now() - before);
   connections_.give_back(account);
   client.settle_accounts();
+  const std::size_t descriptors = kDescriptorsOfClient + client.waiting_descriptors();
   const auto found = clients_.find(client.fd());
   std::unique_ptr<Client> gone = std::move(found->second);
   clients_.erase(found);
-  disposal_.take(account, std::move(gone), kDescriptorsOfClient);
+  disposal_.take(account, std::move(gone), descriptors);
   return true;
 }
 

@@ -122,7 +122,7 @@ class Server {
   Rounds rounds_{*this};
   std::vector<OwnedFd> listeners_;
   Disposal disposal_;
-  Shares waiting_octets_;
+  OutboxShares outboxes_;
   // The time spent on the messages of a user since `since`.
   struct Effort {
     static constexpr Duration kPeriod = milliseconds(20);

@@ -18,6 +18,7 @@
 #include "control/fault_messages.h"
 #include "control/identity.h"
 #include "control/process_page.h"
+#include "daemon/client.h"
 #include "daemon/disposal.h"
 #include "host/clock.h"
 #include "link/shm/test_silent_file.h"
@@ -294,6 +295,63 @@ TEST(SystemDaemon, CapturesAndFaultsOfOneUserLeaveTheOthersTheirs) {
       });
     }
   });
+}
+
+// The kernel charges them to the daemon.
+TEST(SystemDaemon, MessagesThatNobodyReadsTakeLittleMemoryOfTheKernel) {
+  in_own_network(
+      [] {
+        const SystemDaemon daemon;
+        const auto silent = client_of(control::Role::kProgram);
+        const auto is_heard = [&] { return silent->send(control::encode(control::QueryStatus{}, 2)); };
+        EXPECT_TRUE(eventually([&] { return !is_heard(); }, kPatienceMs));
+        // Messages that arrive while the daemon is stopped were with the kernel. Each takes at least so many
+        // of its bytes.
+        constexpr std::size_t kOctetsOfMessage = 512;
+        ::kill(daemon.pid(), SIGSTOP);
+        EXPECT_LE(silent->skip_all(), 2 * kSendBuffer / kOctetsOfMessage);
+        ::kill(daemon.pid(), SIGCONT);
+      },
+      Privilege::kRoot);
+}
+
+// Messages to programs that do not read wait in the daemon with their descriptors.
+TEST(SystemDaemon, MessagesThatNobodyReadsLeaveTheOthersDescriptors) {
+  in_own_network(
+      [] {
+        limit_descriptors(1024);
+        const SystemDaemon daemon;
+        const Beside mallory(kMallory, [](const Beside::Stay& stay) {
+          const auto slot_of = [](RawClient& client) {
+            EXPECT_TRUE(client.send(control::encode(control::RequestSlot{}, 2)));
+            const auto reply = client.receive();
+            const auto granted = reply ? reply->as<control::SlotGranted>() : std::nullopt;
+            EXPECT_TRUE(granted);
+            return granted ? granted->slot : control::Slot{0};
+          };
+          const auto sender = client_of(control::Role::kProgram);
+          control::OfferChannel offer{.from_slot = slot_of(*sender)};
+          offer.opaque.resize(control::kOpaqueMax);
+          const std::vector<int> fds(control::kChannelFdsMax, STDERR_FILENO);
+          std::vector<std::unique_ptr<RawClient>> silent;
+          for (bool is_served = true; is_served && silent.size() < 16;) {
+            silent.push_back(client_of(control::Role::kProgram));
+            offer.to_slot = slot_of(*silent.back());
+            for (bool is_taken = true; is_taken;) {
+              const auto reply =
+                  sender->send(control::encode(offer, 3), fds) ? sender->receive() : std::nullopt;
+              is_served = reply.has_value();
+              is_taken = is_served && reply->type() == control::MessageType::kDone;
+            }
+          }
+          // The last ones.
+          std::vector<OwnedFd> connections;
+          while (connections.size() < 50) connections.push_back(control::connect_to(kDaemonName));
+          stay(0);
+        });
+        as(kAlice, [] { EXPECT_TRUE(open_client()->request_slot().ok()); });
+      },
+      Privilege::kRoot);
 }
 
 // ---- texts and numbers ----
