@@ -50,6 +50,21 @@ TEST_F(ExplainLogTest, NamesTheProcess) {
   EXPECT_EQ(explained_pids(), std::vector{static_cast<std::uint32_t>(::getpid())});
 }
 
+TEST_F(ExplainLogTest, AFolderOfAnotherUserIsNotUsed) {
+  const std::string own = explain_directory();
+  ASSERT_FALSE(own.empty());
+  constexpr uid_t kStranger = 54321;
+  if (::chown(own.c_str(), kStranger, kStranger) != 0) GTEST_SKIP() << "needs root";
+  EXPECT_EQ(explain_directory(), "");
+  EXPECT_EQ(::rmdir(own.c_str()), 0);
+  const std::string other = folder_ + "/other";
+  EXPECT_EQ(::mkdir(other.c_str(), 0700), 0);
+  EXPECT_EQ(::symlink(other.c_str(), own.c_str()), 0);
+  EXPECT_EQ(explain_directory(), "") << "a link";
+  EXPECT_EQ(::unlink(own.c_str()), 0);
+  EXPECT_EQ(::rmdir(other.c_str()), 0);
+}
+
 // A process with the same PID in another PID namespace keeps the file that it has mapped.
 TEST_F(ExplainLogTest, WhoComesLaterTakesAFileOfItsOwn) {
   const std::string file = folder_ + "/rrdma/explain." + std::to_string(::getpid());
