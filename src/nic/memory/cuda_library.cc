@@ -76,8 +76,8 @@ unsigned long long libraries_loaded() {
 const CudaLibrary* CudaLibrary::find() {
   static std::atomic<const CudaLibrary*> found{nullptr};
   if (const CudaLibrary* known = found.load(std::memory_order_acquire)) return known;
-  // For a library that is not loaded, dlopen searches the file system, which costs more than all the rest of a
-  // registration. So look only after the program has loaded something.
+  // For a library that is not loaded, dlopen searches the file system. That costs more than all the rest of a
+  // registration, so look only after the program has loaded something.
   static std::atomic<unsigned long long> looked_at{0};
   const unsigned long long loaded = libraries_loaded();
   if (loaded == looked_at.load(std::memory_order_relaxed)) return nullptr;
