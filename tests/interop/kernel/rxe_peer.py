@@ -1,10 +1,14 @@
-"""The stage `rxe`: programs between our device and the kernel's rxe in a second guest, both ways."""
+"""The stage `rxe`: programs and users of the kernel between our device and the kernel's rxe in a second guest, both ways."""
 
 import time
+from pathlib import Path
+
+STAGES = Path(__file__).resolve().parent / "stages"
 
 PEER4, PEER6 = "10.77.0.3", "fd77::3"
 OUR4 = "10.77.0.2"
 PROGRAM_SECONDS = 120
+USER_SECONDS = 600
 
 # Name, server, client; {peer} is the server's address.
 PAIRS = [
@@ -15,6 +19,25 @@ PAIRS = [
     ("rping", "rping -s -a {peer} -C 10 -V", "rping -c -a {peer} -C 10 -V"),
     ("ucmatose", "ucmatose", "ucmatose -s {peer}"),
 ]
+
+# Functions of stages/far.sh.
+USERS = ["nvme", "nfs", "iser"]
+
+
+def call(guest, address, function):
+    """Runs a function of stages/far.sh. Returns what went wrong; empty: nothing."""
+    text = "".join((STAGES / name).read_text() for name in ("lib.sh", "far.sh"))
+    request = guest.start_script(f"{text}ADDRESS={address}\n{function}\ncode=$?\n[ $code -eq 0 ] || dmesg | tail -n 5\nexit $code")
+    code = request.wait(USER_SECONDS)
+    return "" if code == 0 else f"{function}: {code}\n{request.output[-600:]}\n"
+
+
+def run_user(server_guest, client_guest, address, user):
+    """Returns what went wrong; empty: nothing."""
+    wrong = call(server_guest, address, f"serve_{user}")
+    if not wrong:
+        wrong = call(client_guest, address, f"use_{user}")
+    return wrong + call(server_guest, address, f"end_{user}")
 
 
 def run_pair(server_guest, client_guest, address, server, client):
@@ -34,9 +57,11 @@ def run(ours, make_peer):
     failed = []
     try:
         peer.start()
-        for name, server, client in PAIRS:
+        tests = [(name, run_pair, (server, client)) for name, server, client in PAIRS]
+        tests += [(name, run_user, (name,)) for name in USERS]
+        for name, test, words in tests:
             for to, near, far, address in (("to rxe", ours, peer, PEER4), ("from rxe", peer, ours, OUR4)):
-                wrong = run_pair(far, near, address, server, client)
+                wrong = test(far, near, address, *words)
                 line = f"{'FAILED' if wrong else 'ok'} {name} {to}"
                 print(f"  {line}\n{wrong}".rstrip(), flush=True)
                 if wrong:
