@@ -178,6 +178,7 @@ TEST(Turns, WatchersOfAProgramThatEnds) {
     ready.pass();
     begin.take();
     watched.reset();
+    rest(3);  // the watchers stay
   };
   attack(end_watched, {.most = milliseconds(15)});
 }
