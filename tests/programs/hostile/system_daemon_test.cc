@@ -345,8 +345,11 @@ TEST(SystemDaemon, MessagesThatNobodyReadsLeaveTheOthersDescriptors) {
             }
           }
           // The last ones.
-          std::vector<OwnedFd> connections;
-          while (connections.size() < 50) connections.push_back(control::connect_to(kDaemonName));
+          std::vector<std::unique_ptr<RawClient>> more;
+          while (more.size() < 50) {
+            more.push_back(std::make_unique<RawClient>(kDaemonName));
+            (void)more.back()->send(control::encode(control::Hello{}, 1));
+          }
           stay(0);
         });
         as(kAlice, [] { EXPECT_TRUE(open_client()->request_slot().ok()); });
