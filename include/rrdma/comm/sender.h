@@ -54,26 +54,32 @@ struct sender_t {};
 struct receiver_t {};
 struct operation_state_t {};
 
+// The type of set_value.
 struct set_value_t {
   template <typename R, typename... V>
   void operator()(R&& receiver, V&&... values) const noexcept {
     std::forward<R>(receiver).set_value(std::forward<V>(values)...);
   }
 };
+// The type of set_error.
 struct set_error_t {
   template <typename R, typename E>
   void operator()(R&& receiver, E&& error) const noexcept {
     std::forward<R>(receiver).set_error(std::forward<E>(error));
   }
 };
+// The type of set_stopped.
 struct set_stopped_t {
   template <typename R>
   void operator()(R&& receiver) const noexcept {
     std::forward<R>(receiver).set_stopped();
   }
 };
+// Completes a receiver with values: `set_value(std::move(receiver), 42)`.
 inline constexpr set_value_t set_value{};
+// Completes a receiver with an error.
 inline constexpr set_error_t set_error{};
+// Completes a receiver whose operation was stopped.
 inline constexpr set_stopped_t set_stopped{};
 
 template <typename... Signatures>
@@ -81,6 +87,7 @@ struct completion_signatures {};
 
 // An environment without answers.
 struct empty_env {};
+// The type of get_env.
 struct get_env_t {
   template <typename R>
   auto operator()(const R& receiver) const noexcept {
@@ -91,9 +98,10 @@ struct get_env_t {
     }
   }
 };
+// The environment of a receiver, or an empty_env.
 inline constexpr get_env_t get_env{};
 
-// The stop token of an environment: its answer to query(get_stop_token).
+// The type of get_stop_token.
 struct get_stop_token_t {
   template <typename Env>
   auto operator()(const Env& env) const noexcept {
@@ -104,21 +112,26 @@ struct get_stop_token_t {
     }
   }
 };
+// The stop token of an environment: its answer to query(get_stop_token), or one that is never stopped.
 inline constexpr get_stop_token_t get_stop_token{};
 
+// The type of connect.
 struct connect_t {
   template <typename S, typename R>
   auto operator()(S&& sender, R&& receiver) const {
     return std::forward<S>(sender).connect(std::forward<R>(receiver));
   }
 };
+// The type of start.
 struct start_t {
   template <typename O>
   void operator()(O& operation) const noexcept {
     operation.start();
   }
 };
+// Connects a sender and a receiver to an operation state.
 inline constexpr connect_t connect{};
+// Starts an operation state. It must live until its receiver is completed.
 inline constexpr start_t start{};
 
 }  // namespace execution
