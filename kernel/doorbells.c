@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
  * Doorbells: a ring of handles of QPs that have new send requests. The kernel writes it, the daemon reads it and tells how
- * far it has come. A QP is in it once, so it never overflows. A QP whose requests need something that blocks is postponed:
- * its doorbell comes by read().
+ * far it has come. A QP is in it once, but QPs may be destroyed and made anew while their handles are there: if the ring is
+ * full, the QP is postponed. So is a QP whose requests need something that blocks. Postponed doorbells come by read().
  *
  * The daemon may write anything into the ring. The kernel keeps its own index, and a lie costs only the daemon's users.
  */
@@ -60,22 +60,42 @@ static void rrdma_add_bell(struct rrdma_dev *dev, struct rrdma_qp *qp)
 	smp_store_release(&ring->buf->producer_index, (u32)dev->bells_rung & (ring->slots - 1));
 }
 
-/* True if the daemon sleeps and is to be woken. `turn`: the one that ends when it sleeps again. */
-static bool rrdma_ring_bell(struct rrdma_qp *qp, u32 *turn)
+/* REQUIRES: dev->lock: a ringer that lost its processor before it wakes the daemon would hold up the doorbells of others. */
+static void rrdma_wake_daemon(struct rrdma_dev *dev, bool sync)
+{
+	dev->asleep = false;
+	if (sync)
+		wake_up_interruptible_sync_poll(&dev->bells, EPOLLIN | EPOLLRDNORM);
+	else
+		wake_up_interruptible_poll(&dev->bells, EPOLLIN | EPOLLRDNORM);
+}
+
+/* True if it woke the daemon. `turn`: the one that ends when the daemon sleeps again. */
+static bool rrdma_ring_bell(struct rrdma_qp *qp, bool sync, u32 *turn)
 {
 	struct rrdma_dev *dev = qp->object.dev;
 	bool asleep = false;
 	unsigned long flags;
+	u32 left;
 
 	smp_mb();	/* pairs with the daemon's: it sees the request, or the kernel sees that it has taken the last doorbell */
 	spin_lock_irqsave(&dev->lock, flags);
-	if (dev->daemon && !qp->dead && list_empty(&qp->postponed) &&
-	    qp->rung <= dev->bells_rung - rrdma_bells_left(dev)) {
-		rrdma_add_bell(dev, qp);
-		asleep = dev->asleep;
-		dev->asleep = false;
-		*turn = dev->turn;
+	if (!dev->daemon || qp->dead || !list_empty(&qp->postponed))
+		goto out;
+	left = rrdma_bells_left(dev);
+	if (qp->rung > dev->bells_rung - left)
+		goto out;
+	if (left == dev->bell_ring->slots - 1) {
+		list_add_tail(&qp->postponed, &dev->postponed);
+		wake_up(&dev->wait);
+		goto out;
 	}
+	rrdma_add_bell(dev, qp);
+	*turn = dev->turn;
+	asleep = dev->asleep;
+	if (asleep)
+		rrdma_wake_daemon(dev, sync);
+out:
 	spin_unlock_irqrestore(&dev->lock, flags);
 	return asleep;
 }
@@ -84,23 +104,20 @@ void rrdma_ring_doorbell(struct rrdma_qp *qp)
 {
 	u32 turn;
 
-	if (rrdma_ring_bell(qp, &turn))
-		wake_up_interruptible_poll(&qp->object.dev->bells, EPOLLIN | EPOLLRDNORM);
+	rrdma_ring_bell(qp, false, &turn);
 }
 
 /*
  * For a program. What it waits for is the daemon's work, and a program that polls would keep the processor from it until the
- * scheduler's next tick. So if the daemon woke up on this processor, the program sleeps until the daemon does.
+ * scheduler's next tick. So if the doorbell woke the daemon and this processor has another task to run, which most likely is
+ * the daemon, the program sleeps until the daemon's turn ends.
  */
 void rrdma_ring_and_yield(struct rrdma_qp *qp)
 {
 	struct rrdma_dev *dev = qp->object.dev;
 	u32 turn;
 
-	if (!rrdma_ring_bell(qp, &turn))
-		return;
-	wake_up_interruptible_sync_poll(&dev->bells, EPOLLIN | EPOLLRDNORM);
-	if (!single_task_running())
+	if (rrdma_ring_bell(qp, true, &turn) && !single_task_running())
 		wait_event_interruptible_hrtimeout(dev->turns, READ_ONCE(dev->turn) != turn, RRDMA_YIELD_TIME);
 }
 

@@ -23,7 +23,7 @@
 
 enum { kPage = 4096, kReceives = 4, kForged = 77, kFatal = 1, kReceive = 128, kHandles = 48, kAnswers = 30 };
 enum { kProducerAt = 128, kConsumerAt = 256, kDataAt = 384, kSlot = 64 };
-enum { kPosts = 300, kRungMost = 50, kLongestMs = 1000 };
+enum { kPosts = 300, kRungMost = 50, kLongestMs = 250 };
 
 static const char* device;
 static int file = -1;
