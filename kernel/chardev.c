@@ -249,6 +249,8 @@ static long rrdma_ioctl(struct file *file, unsigned int command, unsigned long a
 
 	if (command == RRDMA_IOC_ATTACH)
 		return rrdma_attach(file, from);
+	if (_IOC_NR(command) == _IOC_NR(RRDMA_IOC_ATTACH) && _IOC_TYPE(command) == _IOC_TYPE(RRDMA_IOC_ATTACH))
+		return -EINVAL;	/* another version: its struct has another size */
 	if (!dev)
 		return -ENOTCONN;
 	if (READ_ONCE(dev->gone))

@@ -47,6 +47,7 @@ Result<Channel, Problem> Channel::attach(const std::string& device) {
         return problem(ENODEV, "there is no device " + device + ": rdma link add " + device +
                                    " type rrdma netdev INTERFACE");
       case EBUSY: return problem(EBUSY, "another daemon serves " + device + ".");
+      case ENOTCONN:  // of a module that does not know this size of rrdma_attach
       case EINVAL: return problem(EINVAL, "the module rrdma.ko is of another version than this daemon.");
       default: return problem(errno, device + ": " + std::strerror(errno) + ".");
     }
