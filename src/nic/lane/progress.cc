@@ -12,6 +12,7 @@ namespace rrdma::nic {
 namespace {
 
 constexpr int kThreadRounds = 64;
+constexpr int kFedRounds = 4;  // then others get the lock; the feed's descriptor is still readable
 
 }  // namespace
 
@@ -92,7 +93,7 @@ Duty::Served Progress::serve(std::span<const int> arrivals) {
   if (!only_fed) parts_.links.note_arrivals(arrivals);
   std::size_t received = 0, last = 0;
   for (int i = 0; i < kThreadRounds; ++i) {
-    const bool fed = take_feed();
+    const bool fed = i < kFedRounds && take_feed();
     last = round(parts_.clock.now(), WakeUp::Caller::kThread);
     received += last;
     if (last == 0 && !fed) break;
