@@ -1,9 +1,10 @@
 #include "link/udp/network_reports.h"
 
+#include <netinet/in.h>  // first: then the kernel's headers use its types
+
 #include <linux/errqueue.h>
 #include <linux/icmp.h>
 #include <linux/icmpv6.h>
-#include <netinet/in.h>
 
 #include <algorithm>
 #include <cstring>
