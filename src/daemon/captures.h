@@ -11,7 +11,7 @@
 #include "control/capture_messages.h"
 #include "daemon/client.h"
 #include "daemon/server.h"
-#include "daemon/shares.h"
+#include "daemon/shares/shares.h"
 #include "daemon/subsystem.h"
 
 namespace rrdma::daemon {

@@ -62,10 +62,21 @@ void Client::discount(std::size_t octets, std::size_t descriptors) {
   if (descriptors != 0) outboxes_.descriptors.give_back(account, descriptors);
 }
 
+control::SendOutcome Client::pass_on(const std::vector<std::uint8_t>& datagram, std::span<const int> fds) {
+  if (!fds.empty() && !outboxes_.unread.take(account, fd(), fds.size())) {
+    errno = EDQUOT;
+    return control::SendOutcome::kRefused;
+  }
+  const auto outcome = control::send_datagram(socket_.get(), datagram, fds);
+  if (outcome != control::SendOutcome::kSent && !fds.empty())
+    outboxes_.unread.give_back(account, fd(), fds.size());
+  return outcome;
+}
+
 bool Client::send(std::vector<std::uint8_t> datagram, std::span<const int> fds, std::size_t outbox_max) {
   if (doomed_) return false;
   if (outbox_.empty()) {
-    switch (control::send_datagram(socket_.get(), datagram, fds)) {
+    switch (pass_on(datagram, fds)) {
       case control::SendOutcome::kSent: return true;
       case control::SendOutcome::kGone: doom(); return false;
       case control::SendOutcome::kRefused: return false;
@@ -99,9 +110,10 @@ void Client::flush() {
   while (!outbox_.empty()) {
     std::vector<int> fds;
     for (const OwnedFd& fd : outbox_.front().fds) fds.push_back(fd.get());
-    const auto outcome = control::send_datagram(socket_.get(), outbox_.front().datagram, fds);
+    const auto outcome = pass_on(outbox_.front().datagram, fds);
     if (outcome == control::SendOutcome::kWouldBlock) return;
-    if (outcome == control::SendOutcome::kGone) return doom();
+    // The program would wait for a refused answer for ever.
+    if (outcome != control::SendOutcome::kSent) return doom();
     discount(outbox_.front().datagram.size(), outbox_.front().fds.size());
     disposal_.take(account, std::move(outbox_.front().fds));
     outbox_.pop_front();

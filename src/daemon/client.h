@@ -19,7 +19,8 @@
 #include "control/messages.h"
 #include "control/process_page.h"
 #include "daemon/disposal.h"
-#include "daemon/shares.h"
+#include "daemon/shares/shares.h"
+#include "daemon/shares/unread.h"
 
 namespace rrdma::daemon {
 
@@ -30,10 +31,12 @@ inline constexpr std::size_t kOutboxEventsMax = 192;
 // The kernel doubles it, and charges it to the daemon.
 inline constexpr std::size_t kSendBuffer = control::kMessageMax;
 
-// The shares of users in the outboxes of all clients: bytes, and the descriptors beside them.
+// The shares of users in the outboxes of all clients: bytes, and the descriptors beside them. And what they
+// have not read of messages that left the outboxes.
 struct OutboxShares {
   Shares octets;
   Shares descriptors;
+  Unread unread;
 };
 
 class Client {
@@ -89,6 +92,8 @@ class Client {
     std::vector<OwnedFd> fds;
   };
   bool send(std::vector<std::uint8_t> datagram, std::span<const int> fds, std::size_t outbox_max);
+  // kRefused: see errno.
+  control::SendOutcome pass_on(const std::vector<std::uint8_t>& datagram, std::span<const int> fds);
   [[nodiscard]] bool count(std::size_t octets, std::size_t descriptors);
   void discount(std::size_t octets, std::size_t descriptors);
   void note_change() { changed_.push_back(fd()); }

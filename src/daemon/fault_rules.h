@@ -13,7 +13,7 @@
 #include "control/fault_messages.h"
 #include "daemon/client.h"
 #include "daemon/server.h"
-#include "daemon/shares.h"
+#include "daemon/shares/shares.h"
 #include "daemon/subsystem.h"
 #include "faults/rule.h"
 #include "wire/cm_mad.h"

@@ -15,7 +15,7 @@
 #include "control/process_page.h"
 #include "daemon/client.h"
 #include "daemon/counters.h"
-#include "daemon/shares.h"
+#include "daemon/shares/shares.h"
 #include "daemon/slots/network.h"
 #include "daemon/slots/slots.h"
 #include "daemon/subsystem.h"

@@ -20,11 +20,15 @@ constexpr std::size_t kDescriptorsOfClient = 3;
 constexpr std::size_t kDescriptorsOfDaemon = 320;
 // This part of the others is for messages in outboxes.
 constexpr std::size_t kPartOfOutboxes = 16;
+// As many of all are for messages that programs have not read.
+constexpr std::size_t kPartOfUnread = 4;
 constexpr std::size_t kConnectionsMax = 16384;
 constexpr std::size_t kConnectionsMin = 16;
 // One user has up to three eighths of them. If none is read, they hold at most half of the unit's MemoryHigh
 // (packaging/systemd).
 static_assert(kConnectionsMax / 8 * 3 * 2 * kSendBuffer <= 192 * 1024 * 1024);
+// Connections that were turned away and have not read why. Others do not learn why.
+constexpr std::size_t kRefusalsMax = 64;
 constexpr int kConnectionsInOneTurn = 64;
 // For all messages that wait for their readers.
 constexpr std::size_t kWaitingOctetsMax = 64 * 1024 * 1024;
@@ -46,6 +50,13 @@ std::size_t descriptors_of_others() {
 
 std::size_t waiting_descriptors_max() { return descriptors_of_others() / kPartOfOutboxes; }
 
+// The slots that are parked count for the daemon's user, too, and so do other daemons of that user.
+std::size_t unread_descriptors_max(bool is_system) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
+  return is_system ? limit.rlim_cur / kPartOfUnread : limit.rlim_max;
+}
+
 std::size_t connections_max() {
   return std::clamp((descriptors_of_others() - waiting_descriptors_max()) / kDescriptorsOfClient,
                     kConnectionsMin, kConnectionsMax);
@@ -66,8 +77,11 @@ Server::Server(const ServerSettings& settings, EventLoop& loop, Network& network
       network_(network),
       counters_(counters),
       keys_(keys),
-      outboxes_{Shares(kWaitingOctetsMax, ::geteuid()), Shares(waiting_descriptors_max(), ::geteuid())},
       connections_(connections_max(), ::geteuid()),
+      refusals_(kRefusalsMax, ::geteuid()),
+      unread_refusals_(0, ::geteuid(), disposal_),
+      outboxes_{Shares(kWaitingOctetsMax, ::geteuid()), Shares(waiting_descriptors_max(), ::geteuid()),
+                Unread(unread_descriptors_max(settings.is_system), ::geteuid(), disposal_)},
       started_at_(EventLoop::now()),
       alone_since_(started_at_) {}
 
@@ -124,6 +138,8 @@ void Server::run_once(Instant deadline) {
     if (subsystem->next_deadline() <= now) subsystem->handle_deadline(now);
   }
   if (rounds_.next_deadline() <= now) rounds_.handle_deadline(now);
+  outboxes_.unread.handle_deadline(now);
+  unread_refusals_.handle_deadline(now);
   settle(now);
   follow_changes();
   if (now >= accepts_again_at_) resume_listeners();
@@ -132,8 +148,8 @@ void Server::run_once(Instant deadline) {
 
 Instant Server::next_deadline() const {
   if (!changed_.empty()) return {};
-  Instant deadline =
-      std::min({accepts_again_at_, reads_again_at_, buries_again_at_, rounds_.next_deadline()});
+  Instant deadline = std::min({accepts_again_at_, reads_again_at_, buries_again_at_, rounds_.next_deadline(),
+                               outboxes_.unread.next_deadline(), unread_refusals_.next_deadline()});
   for (const Subsystem* subsystem : subsystems_) deadline = std::min(deadline, subsystem->next_deadline());
   if (!ungreeted_.empty()) deadline = std::min(deadline, ungreeted_.begin()->first + kGreetingTimeout);
   if (!unwelcomed_.empty()) deadline = std::min(deadline, network_.awaits_offer_until());
@@ -196,10 +212,19 @@ void Server::handle_connection(int listener) {
   }
 }
 
+bool Server::may_explain(uid_t account) {
+  if (refusals_.take(account)) return true;
+  unread_refusals_.collect();
+  return refusals_.take(account);
+}
+
 void Server::turn_away(std::unique_ptr<Client> client, std::string sentence) {
-  (void)control::send_datagram(client->fd(),
-                               control::encode(control::Refused{.sentence = std::move(sentence)}, 0));
   const uid_t account = client->account;
+  if (may_explain(account)) {
+    (void)control::send_datagram(client->fd(),
+                                 control::encode(control::Refused{.sentence = std::move(sentence)}, 0));
+    unread_refusals_.end(account, client->fd(), refusals_, client->connected_at);
+  }
   disposal_.take(account, std::move(client), 1);
 }
 
@@ -497,8 +522,8 @@ bool Server::bury(Client& client) {
   ungreeted_.erase({client.connected_at, client.fd()});
   unwelcomed_.erase(client.fd());
   if (settings_.is_system) charge(account, before, EventLoop::now() - before);
-  connections_.give_back(account);
   client.settle_accounts();
+  outboxes_.unread.end(account, client.fd(), connections_, before);
   const std::size_t descriptors = kDescriptorsOfClient + client.waiting_descriptors();
   const auto found = clients_.find(client.fd());
   std::unique_ptr<Client> gone = std::move(found->second);

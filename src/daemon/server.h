@@ -17,7 +17,7 @@
 #include "daemon/disposal.h"
 #include "daemon/event_loop.h"
 #include "daemon/registry/rounds.h"
-#include "daemon/shares.h"
+#include "daemon/shares/shares.h"
 #include "daemon/slots/network.h"
 #include "daemon/subsystem.h"
 
@@ -96,6 +96,7 @@ class Server {
   [[nodiscard]] bool must_wait(Client& client, Instant now);
   void charge(uid_t account, Instant since, Duration spent);
   void resume_waiting(Instant now);
+  [[nodiscard]] bool may_explain(uid_t account);
   void turn_away(std::unique_ptr<Client> client, std::string sentence);
   void dispatch(Client& client, control::Received& message);
   void handle_hello(Client& client, control::Received& message);
@@ -122,6 +123,9 @@ class Server {
   Rounds rounds_{*this};
   std::vector<OwnedFd> listeners_;
   Disposal disposal_;
+  Shares connections_;
+  Shares refusals_;
+  Unread unread_refusals_;
   OutboxShares outboxes_;
   // The time spent on the messages of a user since `since`.
   struct Effort {
@@ -142,7 +146,6 @@ class Server {
   Instant reads_again_at_ = kNever;
   Instant buries_again_at_ = kNever;  // kNever: unburied_ is empty
   std::map<int, std::unique_ptr<Client>> clients_;
-  Shares connections_;
   Instant accepts_again_at_ = kNever;  // kNever: listeners are watched
   std::vector<std::function<void()>> network_up_;
   std::function<bool(Client&, const control::SlotClaim&)> claim_;

@@ -22,7 +22,7 @@
 #include "daemon/counters.h"
 #include "daemon/qp1/cm_ports.h"
 #include "daemon/qp1/mad_port.h"
-#include "daemon/shares.h"
+#include "daemon/shares/shares.h"
 #include "daemon/slots/slots.h"
 #include "daemon/subsystem.h"
 

@@ -12,7 +12,7 @@
 #include "daemon/counters.h"
 #include "daemon/qp1/mad_port.h"
 #include "daemon/qp1/peer_book.h"
-#include "daemon/shares.h"
+#include "daemon/shares/shares.h"
 #include "daemon/subsystem.h"
 #include "host/interfaces.h"
 

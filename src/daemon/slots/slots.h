@@ -13,7 +13,7 @@
 #include "base/keys/key_source.h"
 #include "daemon/counters.h"
 #include "daemon/server.h"
-#include "daemon/shares.h"
+#include "daemon/shares/shares.h"
 #include "daemon/slots/network.h"
 #include "daemon/slots/relay.h"
 #include "daemon/subsystem.h"

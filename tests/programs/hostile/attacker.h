@@ -64,6 +64,8 @@ class RawClient {
     if (outcome != control::ReceiveOutcome::kMessage) return std::nullopt;
     return message;
   }
+  // Ends the connection, but keeps its socket and what it has not read.
+  void hang_up() { EXPECT_EQ(::shutdown(socket_.get(), SHUT_RDWR), 0); }
   // Returns the number of messages that had arrived.
   std::size_t skip_all() {
     control::Received message;

@@ -32,9 +32,9 @@ class ManyUids : public Beside {
           stay(0);
           body(stay);
         }) {
-    {
-      std::ofstream map("/proc/" + std::to_string(pid()) + "/uid_map");
-      map << "0 " << owner << " 1\n1 " << kFirst << " " << count << "\n";
+    for (const char* map : {"uid_map", "gid_map"}) {
+      std::ofstream("/proc/" + std::to_string(pid()) + "/" + map)
+          << "0 " << owner << " 1\n1 " << kFirst << " " << count << "\n";
     }
     go_on();
     await();
@@ -265,6 +265,113 @@ TEST(Shares, FaultsOfOneUserSendNothingToProgramsOfOthers) {
       EXPECT_TRUE(set_fault(*tool));
       ASSERT_TRUE(tool->send(control::encode(control::ClearFault{}, 3)));
       EXPECT_EQ(tool->receive()->type(), control::MessageType::kDone);
+    });
+  });
+}
+
+// The kernel counts descriptors in messages that nobody has read for the user of the daemon, and refuses more
+// than a daemon without capabilities may open. Here that user is one whom no other process of the host has.
+void beside_daemon_without_capabilities(const std::function<void()>& body) {
+  in_own_network(
+      [&] {
+        constexpr uid_t kOwner = 54399;
+        const ManyUids host(
+            60'000,
+            [&](const Beside::Stay& stay) {
+              limit_descriptors(2048);
+              {
+                const SystemDaemon daemon;
+                body();
+              }
+              stay(0);
+            },
+            kOwner);
+      },
+      Privilege::kRoot);
+}
+
+control::Slot slot_of(RawClient& client) {
+  EXPECT_TRUE(client.send(control::encode(control::RequestSlot{}, 2)));
+  const auto reply = client.receive();
+  const auto granted = reply ? reply->as<control::SlotGranted>() : std::nullopt;
+  return granted ? granted->slot : control::kDaemonSlot;
+}
+
+// Sends descriptors to the program until the daemon takes no more for it.
+void fill(RawClient& sender, control::Slot from, control::Slot to) {
+  const control::OfferChannel offer{.from_slot = from, .to_slot = to};
+  const std::vector<int> fds(control::kChannelFdsMax, STDERR_FILENO);
+  std::optional<control::Received> reply;
+  do {
+    EXPECT_TRUE(sender.send(control::encode(offer, 3), fds));
+    do {
+      reply = sender.receive();
+    } while (reply && reply->type() == control::MessageType::kPeerGone);
+  } while (reply && reply->type() == control::MessageType::kDone);
+  EXPECT_TRUE(reply);
+}
+
+void expect_slot_for_alice() {
+  as(kAlice, [] {
+    const auto slot = open_client()->request_slot();
+    EXPECT_TRUE(slot.ok()) << slot.error().sentence;
+  });
+}
+
+TEST(Shares, DescriptorsThatNobodyReadsLeaveTheOthersTheirs) {
+  beside_daemon_without_capabilities([] {
+    const Beside mallory(kMallory, [](const Beside::Stay& stay) {
+      const auto sender = client_of(control::Role::kProgram);
+      const control::Slot from = slot_of(*sender);
+      std::vector<std::unique_ptr<RawClient>> silent;
+      for (int i = 0; i < 30; ++i) {
+        silent.push_back(client_of(control::Role::kProgram));
+        fill(*sender, from, slot_of(*silent.back()));
+      }
+      stay(0);
+      for (const auto& one : silent) (void)one->skip_all();
+      EXPECT_NE(slot_of(*client_of(control::Role::kProgram)), control::kDaemonSlot) << "they read everything";
+    });
+    expect_slot_for_alice();
+  });
+}
+
+// The messages stay with the program when the daemon has closed the connection.
+TEST(Shares, DescriptorsOfConnectionsThatEndedLeaveTheOthersTheirs) {
+  beside_daemon_without_capabilities([] {
+    const Beside mallory(kMallory, [](const Beside::Stay& stay) {
+      const auto sender = client_of(control::Role::kProgram);
+      const control::Slot from = slot_of(*sender);
+      std::vector<std::unique_ptr<RawClient>> silent;
+      for (int i = 0; i < 30; ++i) {
+        silent.push_back(client_of(control::Role::kProgram));
+        fill(*sender, from, slot_of(*silent.back()));
+        silent.back()->hang_up();
+      }
+      stay(0);
+      silent.clear();
+      EXPECT_TRUE(
+          eventually([] { return slot_of(*client_of(control::Role::kProgram)) != control::kDaemonSlot; }));
+    });
+    expect_slot_for_alice();
+  });
+}
+
+// The kernel charges them to the daemon, whose connections they are not any more.
+TEST(Shares, RefusalsThatNobodyReadsAreFew) {
+  beside_daemon_without_capabilities([] {
+    as(kMallory, [] {
+      const std::string name(control::kNetworkName);
+      std::vector<std::unique_ptr<RawClient>> all;
+      do {
+        all.push_back(std::make_unique<RawClient>(name));
+      } while (all.back()->greet());
+      std::vector<std::unique_ptr<RawClient>> refused;
+      for (int i = 0; i < 200; ++i) refused.push_back(std::make_unique<RawClient>(name));
+      (void)refused.back()->receive();
+      const auto has_reason = [](const auto& one) { return one->skip_all() != 0; };
+      EXPECT_LT(std::count_if(refused.begin(), refused.end(), has_reason), 100);
+      EXPECT_TRUE(eventually([&] { return RawClient(name).receive().has_value(); })) << "they were read";
     });
   });
 }

@@ -1,4 +1,4 @@
-#include "daemon/shares.h"
+#include "daemon/shares/shares.h"
 
 #include <gtest/gtest.h>
 
