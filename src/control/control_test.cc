@@ -320,6 +320,7 @@ TEST(Identity, OfAProcessThatHasEndedIsUnknown) {
   EXPECT_TRUE(namespaces_of(other).known());
   EXPECT_FALSE(peer.namespaces.known());
   EXPECT_EQ(peer.pid, 0);
+  EXPECT_TRUE(peer.has_ended);
   EXPECT_EQ(peer.uid, ::geteuid());
   writer.reset();
   EXPECT_EQ(::waitpid(other, nullptr, 0), other);

@@ -58,6 +58,11 @@ bool has_our_uid_map(pid_t pid) {
   return own && !folder.empty() && proc_text(folder + "/uid_map") == own;
 }
 
+bool is_there(pid_t pid) {
+  const std::string folder = proc_folder(pid);
+  return !folder.empty() && proc_text(folder + "/uid_map");
+}
+
 }  // namespace
 
 Namespaces own_namespaces() {
@@ -75,13 +80,13 @@ Namespaces namespaces_of(pid_t pid) {
 
 namespace {
 
-// Whether the process that connected has ended, so that its number may be another's. False with a kernel that
-// cannot tell (before 6.5).
-bool has_ended(int socket) {
+// Whether the process that connected has ended, so that its number may be another's. A kernel before 6.5
+// cannot tell, unless no process has the number.
+bool has_ended(int socket, pid_t pid) {
   int number = -1;
   socklen_t size = sizeof number;
   if (raw::getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &number, &size) < 0)
-    return errno == ESRCH || errno == EINVAL;
+    return errno == ESRCH || errno == EINVAL || (pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH);
   const OwnedFd process(number);
   pollfd end{.fd = process.get(), .events = POLLIN, .revents = 0};
   const timespec none{};
@@ -96,7 +101,7 @@ PeerIdentity peer_identity(int socket) {
   if (raw::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) < 0) return {};
   PeerIdentity peer{.pid = credentials.pid, .uid = credentials.uid, .namespaces = {}};
   if (peer.pid > 0) peer.namespaces = namespaces_of(peer.pid);
-  if (has_ended(socket)) return {.pid = 0, .uid = peer.uid, .namespaces = {}};
+  if (has_ended(socket, peer.pid)) return {.pid = 0, .uid = peer.uid, .namespaces = {}, .has_ended = true};
   return peer;
 }
 
@@ -216,11 +221,11 @@ uid_t account_of(const PeerIdentity& peer) {
     const bool here = peer.namespaces.pid == namespaces.pid || is_own_user(peer);
     return here ? account_of_uid(peer.uid) : account_of_container(container_of(peer));
   }
-  if (peer.pid > 0 && peer.namespaces.user == 0 && has_our_uid_map(peer.pid)) return account_of_uid(peer.uid);
   if (const auto account = account_of_namespace(peer.pid)) return *account;
   if (const auto owner = owner_of_subordinate(peer.uid)) return *owner;
-  // A user maps only itself and its subordinate uids into a namespace of its own.
-  const bool is_itself = peer.pid > 0 && peer.uid < kSubordinateMin && peer.uid != ::geteuid();
+  // A user maps only itself and its subordinate uids into a namespace of its own. A process that has ended
+  // may have been in a container, whose root may have every uid.
+  const bool is_itself = peer.uid < kSubordinateMin && peer.uid != ::geteuid() && is_there(peer.pid);
   return is_itself ? peer.uid : kUnknownAccount;
 }
 

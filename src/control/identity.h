@@ -31,6 +31,7 @@ struct PeerIdentity {
   pid_t pid = 0;  // 0: the peer has ended, or lives in a PID namespace that we cannot see
   uid_t uid = static_cast<uid_t>(-1);
   Namespaces namespaces;
+  bool has_ended = false;  // another process has its connection
 };
 
 // Read every time, because a process may change its namespaces. Unknown without /proc.

@@ -38,6 +38,8 @@ constexpr Duration kAcceptPause = milliseconds(100);
 constexpr Duration kGreetingTimeout = seconds(10);
 constexpr Duration kFirstClientWait = seconds(2);
 constexpr std::size_t kEffortsMax = 4096;
+// Their users are unknown.
+constexpr uid_t kAccountOfEnded = static_cast<uid_t>(-3);
 // The maximum number of descriptors of one user that wait to be closed.
 constexpr std::size_t kDisposalMax = 1024;
 
@@ -229,6 +231,12 @@ void Server::turn_away(std::unique_ptr<Client> client, std::string sentence) {
 }
 
 void Server::admit(OwnedFd socket, const control::PeerIdentity& peer) {
+  if (peer.has_ended) {
+    counters_.add("connections.of_ended");
+    std::vector<OwnedFd> sockets;
+    sockets.push_back(std::move(socket));
+    return disposal_.take(kAccountOfEnded, std::move(sockets));
+  }
   auto client =
       std::make_unique<Client>(std::move(socket), peer, outboxes_, disposal_, changed_, EventLoop::now());
   const uid_t account = client->account;
@@ -254,6 +262,8 @@ void Server::admit(OwnedFd socket, const control::PeerIdentity& peer) {
   if (known.identity.pid > 0) known.process = lifted(raw::pidfd_open(known.identity.pid, 0));
   if (known.process) {
     loop_.watch(known.process.get(), EPOLLIN, [&known](std::uint32_t) { known.doom(); });
+  } else if (known.identity.pid > 0 && errno == ESRCH) {
+    known.doom();
   }
 }
 

@@ -49,6 +49,7 @@ class RawClient {
   explicit RawClient(const std::string& name) : socket_(control::connect_to(name)) {
     EXPECT_TRUE(socket_.valid()) << name;
   }
+  explicit RawClient(OwnedFd socket) : socket_(std::move(socket)) {}
   bool send(const std::vector<std::uint8_t>& datagram, std::span<const int> fds = {}) {
     return control::send_datagram(socket_.get(), datagram, fds) == control::SendOutcome::kSent;
   }

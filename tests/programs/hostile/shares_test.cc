@@ -133,6 +133,46 @@ TEST(Shares, AHiddenContainerIsOneUser) {
       Privilege::kRoot);
 }
 
+// It may have been in a container whose root took the uid of another user.
+TEST(Shares, TheUserOfAProgramThatHasEndedIsUnknown) {
+  in_own_network(
+      [] {
+        become_unprivileged_root();
+        Program ended([] {});
+        const pid_t pid = ended.pid();
+        EXPECT_TRUE(ended.succeeded());
+        EXPECT_EQ(account_of(pid, kAlice), control::kUnknownAccount);
+      },
+      Privilege::kRoot);
+}
+
+// Its connection would have a second share, that of all unknown users.
+TEST(Shares, AConnectionOfAProgramThatHasEndedIsNotServed) {
+  in_own_network(
+      [] {
+        const SystemDaemon daemon;
+        ::kill(daemon.pid(), SIGSTOP);
+        const Beside mallory(kMallory, [](const Beside::Stay& stay) {
+          Baton connected;
+          // It shares the descriptors of this process.
+          const auto ended = static_cast<pid_t>(::syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0));
+          if (ended == 0) {
+            OwnedFd connection = control::connect_to(control::kNetworkName);
+            connected.pass(static_cast<std::uint64_t>(connection.release()));
+            ::_exit(0);
+          }
+          EXPECT_EQ(::waitpid(ended, nullptr, 0), ended);
+          RawClient heir{OwnedFd(static_cast<int>(connected.take()))};
+          EXPECT_TRUE(heir.send(control::encode(control::Hello{}, 1)));
+          stay(0);
+          EXPECT_FALSE(heir.receive());
+        });
+        ::kill(daemon.pid(), SIGCONT);
+        EXPECT_TRUE(eventually([] { return counter(*open_client(), "connections.of_ended") == 1; }));
+      },
+      Privilege::kRoot);
+}
+
 // Sets faults as many users, until each is refused.
 void set_faults(const Beside::Stay& stay) {
   std::vector<std::unique_ptr<RawClient>> tools;
