@@ -76,6 +76,10 @@ class [[nodiscard]] BasicResult {
   using Reference = std::add_lvalue_reference_t<T>;
   using ConstReference = std::add_lvalue_reference_t<const T>;
   using Moved = std::add_rvalue_reference_t<T>;
+  template <typename U, typename F>
+  static constexpr bool kIsOther = !std::is_same_v<BasicResult<U, F>, BasicResult>;
+  template <typename U, typename F>
+  static constexpr bool kConverts = std::conjunction_v<std::is_convertible<U, T>, std::is_convertible<F, E>>;
 
  public:
   using Value = T;
@@ -97,9 +101,12 @@ class [[nodiscard]] BasicResult {
       : outcome_(kError, E(code, std::forward<More>(more)...)) {}
   // From a result whose value and error convert.
   template <typename U, typename F>
-  requires(!(std::same_as<U, T> && std::same_as<F, E>)&&std::is_convertible_v<U, T> &&
-           std::is_convertible_v<F, E>) BasicResult(BasicResult<U, F> other)
+  requires(kIsOther<U, F>) && (kConverts<U, F>)BasicResult(BasicResult<U, F> other)
       : outcome_(converted(other)) {}
+  // Not from a result whose value does not convert: it may be good, and a Status made of it, too.
+  template <typename U, typename F>
+  requires(kIsOther<U, F>) && (!kConverts<U, F>)&&(!std::convertible_to<const BasicResult<U, F>&, Held>)
+                                  BasicResult(const BasicResult<U, F>& other) = delete;
 
   [[nodiscard]] bool ok() const { return outcome_.ok(); }
   explicit operator bool() const { return ok(); }

@@ -1,5 +1,6 @@
 // One template behind comm::Result and rpc::Result: the same interface, and conversions from comm to rpc,
 // so that a program that uses both libraries needs no glue.
+#include <any>
 #include <array>
 #include <memory>
 #include <vector>
@@ -79,6 +80,42 @@ TEST(Results, EachCodeOfCommHasOneOfRpc) {
   }
 }
 
+// Programs have the layout compiled in.
+template <typename R>
+std::ptrdiff_t offset_of_value(R result) {
+  return reinterpret_cast<const char*>(&*result) - reinterpret_cast<const char*>(&result);
+}
+template <typename R>
+std::ptrdiff_t offset_of_error(const R& result) {
+  return reinterpret_cast<const char*>(&result.error()) - reinterpret_cast<const char*>(&result);
+}
+
+TEST(Results, TheLayoutStays) {
+  static_assert(sizeof(comm::Error) == 40 && sizeof(Status) == 24, "of 64-bit machines");
+  static_assert(sizeof(comm::Result<int>) == 48 && sizeof(comm::Result<std::array<char, 100>>) == 112);
+  static_assert(sizeof(comm::Result<void>) == 48);
+  static_assert(sizeof(Result<int>) == 32 && sizeof(Result<std::array<char, 100>>) == 112);
+  static_assert(sizeof(Result<void>) == 32);
+  EXPECT_EQ(offset_of_value(comm::Result<int>(1)), 0);
+  EXPECT_EQ(offset_of_value(Result<int>(1)), 0);
+  EXPECT_EQ(offset_of_error(comm::Result<int>(refused())), 0);
+  EXPECT_EQ(offset_of_error(Result<int>(Code::kAborted)), 0);
+  EXPECT_EQ(offset_of_error(comm::Result<void>(refused())), 8);
+  EXPECT_EQ(offset_of_error(Result<void>(Code::kAborted)), 8);
+}
+
+// A good Result<void> has no value for a Result<int>, and is no error.
+static_assert(!std::is_constructible_v<Result<int>, comm::Result<void>>);
+static_assert(!std::is_constructible_v<Result<int>, comm::Result<void>&>);
+static_assert(!std::is_constructible_v<Result<int>, const comm::Result<void>&>);
+static_assert(!std::is_constructible_v<Result<int>, Result<void>>);
+static_assert(!std::is_constructible_v<Result<int>, comm::Result<std::string>>);
+static_assert(!std::is_assignable_v<Result<int>&, comm::Result<void>>);
+static_assert(std::is_convertible_v<comm::Result<void>, Result<void>>);
+static_assert(std::is_convertible_v<comm::Result<int>, Result<long>>);
+static_assert(std::is_convertible_v<comm::Result<void>, Status>);
+static_assert(std::is_constructible_v<comm::Result<std::any>, Result<void>>, "it is the value");
+
 comm::Result<int> small(bool good) {
   if (good) return 5;
   return refused();
@@ -139,6 +176,15 @@ TEST_F(Mixed, TryAllOfBothLibrariesFailsWithAStatus) {
   std::vector<Task<comm::Result<void>>> tasks;
   tasks.push_back(comm::as_task(context_.sleep(1ms)));
   EXPECT_TRUE(run(comm::try_all(std::move(tasks))).ok());
+  std::vector<Task<Result<long>>> calls;
+  for (int i = 0; i < 3; ++i) calls.push_back(returned(true));
+  auto numbers = run(comm::try_all(std::move(calls)));
+  static_assert(std::is_same_v<decltype(numbers), Result<std::vector<long>>>);
+  EXPECT_EQ(numbers.value(), (std::vector<long>{5, 5, 5}));
+  std::vector<Task<Result<int>>> some;
+  some.push_back(late(context_));
+  some.push_back([]() -> Task<Result<int>> { co_return Status(Code::kNotFound, "no such key"); }());
+  EXPECT_EQ(run(comm::try_all(std::move(some))).error().message(), "no such key");
 }
 
 // Handlers that return results of either library.
