@@ -233,8 +233,8 @@ class StopOf {
   std::optional<std::stop_source> source_;
   std::optional<typename Token::template callback_type<Forward>> forward_;
 };
-template <>
-class StopOf<std::stop_token> {
+template <std::derived_from<std::stop_token> Token>
+class StopOf<Token> {
  public:
   explicit StopOf(std::stop_token token) : token_(std::move(token)) {}
   [[nodiscard]] const std::stop_token& token() const { return token_; }
@@ -358,22 +358,31 @@ template <typename T>
 class AwaitingReceiver {
  public:
   using receiver_concept = execution::receiver_t;
+  // Senders require the alias, which std::stop_token has from C++26 on.
+  struct StopToken : std::stop_token {
+    template <typename F>
+    using callback_type = std::stop_callback<F>;
+  };
   struct Env {
-    std::stop_token stop;
-    [[nodiscard]] std::stop_token query(std::remove_cvref_t<decltype(get_stop_token)>) const noexcept {
+    StopToken stop;
+    [[nodiscard]] StopToken query(std::remove_cvref_t<decltype(get_stop_token)>) const noexcept {
       return stop;
     }
   };
   AwaitingReceiver(std::shared_ptr<void>* operation, Awaited<T>& awaited)
       : operation_(operation), awaited_(&awaited) {}
 
-  [[nodiscard]] Env get_env() const noexcept { return {awaited_->stop.get_token()}; }
+  [[nodiscard]] Env get_env() const noexcept { return {StopToken{awaited_->stop.get_token()}}; }
   template <typename... V>
   void set_value(V&&... values) && noexcept {
     if constexpr (std::is_void_v<T>) {
       awaited_->result.emplace();
     } else {
-      awaited_->result.emplace(T(std::forward<V>(values)...));
+      try {
+        awaited_->result.emplace(T(std::forward<V>(values)...));
+      } catch (...) {
+        awaited_->exception = std::current_exception();
+      }
     }
     complete();
   }

@@ -358,6 +358,19 @@ TEST_F(Senders, ATaskAwaitsASender) {
   EXPECT_TRUE(run(from_sender<void>(context_, as_sender(context_, context_.sleep(1ms)))).ok());
 }
 
+struct Picky {
+  Picky(int number) : value(number) {
+    if (number < 0) throw std::out_of_range("it is negative");
+  }
+  int value;
+};
+
+TEST_F(Senders, AValueThatCannotBeMadeIsThrown) {
+  EXPECT_EQ(run(from_sender<Picky>(context_, as_sender(context_, number(context_, 5)))).value().value, 5);
+  EXPECT_THROW((void)run(from_sender<Picky>(context_, as_sender(context_, number(context_, -5)))),
+               std::out_of_range);
+}
+
 TEST_F(Senders, AnAwaitedSenderIsStopped) {
   // By the limit.
   Elsewhere::Orders orders;
