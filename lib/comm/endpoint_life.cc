@@ -322,7 +322,7 @@ void EndpointState::stay_behind() {
 
 void EndpointState::start_linger() {
   reactor_->timers().cancel(&linger_alarm_);
-  reactor_->timers().set(&linger_alarm_, Clock::now() + reactor_->options().linger);
+  reactor_->timers().set(&linger_alarm_, Limit(reactor_->options().linger).at());
 }
 
 void EndpointState::close_acknowledged() {
@@ -505,7 +505,7 @@ void EndpointState::probe_answered() {
 
 void EndpointState::set_probe_alarm(std::chrono::milliseconds after) {
   reactor_->timers().cancel(&probe_alarm_);
-  reactor_->timers().set(&probe_alarm_, Clock::now() + after);
+  reactor_->timers().set(&probe_alarm_, Limit(after).at());
 }
 
 }  // namespace detail

@@ -351,7 +351,7 @@ bool Reactor::wait(Clock::time_point until) {
   if (!sleeps_at_once && turn()) return true;
   if (way == Wait::Way::kPoll) return false;
   if (way == Wait::Way::kSpinThenEvent) {
-    const auto spin_until = std::min(until, Clock::now() + options_.wait.spin);
+    const auto spin_until = std::min(until, Limit(options_.wait.spin).at());
     do {
       for (int i = 0; i < kTurnsOfASpin; ++i) {
         if (turn()) return true;
@@ -420,7 +420,7 @@ void Reactor::shut_down() {
     return false;
   };
   if (!turning_) {
-    const Clock::time_point until = Clock::now() + options_.linger;
+    const Clock::time_point until = Limit(options_.linger).at();
     while (lingering() && Clock::now() < until) wait(until);
   }
   closed_ = true;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <ratio>
 #include <stop_token>
 #include <utility>
 
@@ -22,10 +23,13 @@ class Limit {
   Limit(std::chrono::duration<Rep, Period> within) : Limit(within, std::stop_token()) {}
   template <typename Rep, typename Period>
   Limit(std::chrono::duration<Rep, Period> within, std::stop_token stop) : stop_(std::move(stop)) {
-    const Clock::time_point now = Clock::now();
-    // A duration beyond the range of the clock means no limit.
-    if (within < Clock::time_point::max() - now)
-      at_ = now + std::chrono::duration_cast<Clock::duration>(within);
+    // In floating point, because nanoseconds cannot express every duration.
+    using Hours = std::chrono::duration<double, std::ratio<3600>>;
+    constexpr Hours kCentury{24 * 365 * 100};
+    // A duration near the range of the clock means no limit.
+    if (Hours(within) > kCentury) return;
+    at_ = Clock::now();
+    if (within.count() > 0) at_ += std::chrono::duration_cast<Clock::duration>(within);
   }
   Limit(Clock::time_point at) : at_(at) {}
   Limit(Clock::time_point at, std::stop_token stop) : at_(at), stop_(std::move(stop)) {}

@@ -50,6 +50,23 @@ TEST_F(Lost, KeepAliveAsksSilentPeers) {
   }(context_, pair));
 }
 
+TEST_F(Lost, TheLongestDurationsAreNoLimit) {
+  constexpr auto kLongest = std::chrono::milliseconds::max();
+  EXPECT_FALSE(Limit(kLongest).timed());
+  EXPECT_FALSE(Limit(std::chrono::hours::max()).timed());
+  EXPECT_FALSE(Limit(Clock::duration::max()).timed());
+  EXPECT_FALSE(Limit(std::chrono::duration<double>(1e30)).timed());
+  EXPECT_TRUE(Limit(std::chrono::hours(24 * 365)).timed());
+  const Limit past(std::chrono::milliseconds::min());
+  EXPECT_LE(past.at(), Clock::now());
+  Profile patient;
+  patient.keep_alive = kLongest;
+  Pair pair = connect(patient);
+  context_.run_until([] { return false; }, Clock::now() + 20ms);
+  EXPECT_TRUE(pair.client.open());
+  EXPECT_EQ(pair.client.counters().keep_alives, 0U);
+}
+
 TEST_F(Lost, ContainersInRegisteredMemory) {
   PoolResource resource(context_.pool());
   const std::size_t before = context_.pool().in_use();
