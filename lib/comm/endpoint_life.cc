@@ -19,7 +19,8 @@ constexpr int kNobodyListens = 8;  // reject reason "invalid service ID" (IBTA 1
 // one.
 constexpr std::chrono::milliseconds kLeastPatience{1000};
 constexpr std::uint32_t kPatienceTicks = 4;
-constexpr std::size_t kSlowestPerMillisecond = 1024;  // bytes; an answer waits for the requests before it
+// Bytes. An answer waits for the requests before it, which may be large, and the link slow.
+constexpr std::size_t kSlowestPerMillisecond = 64;
 
 }  // namespace
 
@@ -486,11 +487,15 @@ void EndpointState::probe() {
     silent_ticks_ = 0;
     return set_probe_alarm(profile_.keep_alive);
   }
-  if (silent_ticks_++ == 0) ++counters_.keep_alives;
-  // Requests that take long hold the probe up. If there is no room for it, their completions are the answer.
   const auto patience = std::max<std::chrono::milliseconds>(profile_.keep_alive, kLeastPatience);
-  const auto transfer = std::chrono::milliseconds(send_.octets() / kSlowestPerMillisecond);
   const auto tick = patience / kPatienceTicks;
+  // A program that is slow to read its completions may have the answer among them.
+  if (silent_ticks_ != 0 && shard_->passed - passed_ < shard_->entries) return set_probe_alarm(tick);
+  passed_ = shard_->passed;
+  if (silent_ticks_++ == 0) ++counters_.keep_alives;
+  // A request that takes long holds the probe up. Each completion is an answer, also if there is no room for
+  // the probe.
+  const auto transfer = std::chrono::milliseconds(send_.largest() / kSlowestPerMillisecond);
   if (silent_ticks_ > kPatienceTicks + transfer / tick)
     return break_off(Code::kPeerGone, IBV_WC_RESP_TIMEOUT_ERR);
   set_probe_alarm(tick);

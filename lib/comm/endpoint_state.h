@@ -191,6 +191,7 @@ class EndpointState final : public Resident, public CmTarget, public Settler {
   bool heard_ = false;  // since the last tick of the probe alarm
   bool probing_ = false;
   std::uint32_t silent_ticks_ = 0;  // since a probe was due
+  std::uint64_t passed_ = 0;        // CompletionShard::passed at the last silent tick
   Alarm probe_alarm_{this, &EndpointState::probe};
   Alarm linger_alarm_{this, &EndpointState::linger_over};
   EndpointCounters counters_;

@@ -136,8 +136,14 @@ std::size_t Reactor::poll_completions() {
         auto* completion = reinterpret_cast<Completion*>(completions[static_cast<std::size_t>(n)].wr_id);
         completion->arrive(completion, completions[static_cast<std::size_t>(n)]);
       }
-      if (count > 0) total += static_cast<std::size_t>(count);
-      if (count < kBatch) break;
+      if (count > 0) {
+        total += static_cast<std::size_t>(count);
+        shards_[i]->passed += static_cast<std::uint64_t>(count);
+      }
+      if (count < kBatch) {
+        shards_[i]->passed += shards_[i]->entries;
+        break;
+      }
     }
   }
   return total;

@@ -51,6 +51,8 @@ struct CompletionShard {
   ibv_cq* queue = nullptr;
   std::uint32_t entries = 0;
   std::uint32_t reserved = 0;
+  // Grows by `entries` or more until everything that is in the queue now has been read.
+  std::uint64_t passed = 0;
 };
 
 // An object that the reactor holds until it has ended by itself.

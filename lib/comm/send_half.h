@@ -90,10 +90,10 @@ class SendHalf {
 
   // ---- transfers ----
   [[nodiscard]] List<Transfer>& queued() { return queued_; }
-  // Bytes of the requests that have no completion yet.
-  [[nodiscard]] std::size_t octets() const {
+  // Bytes of the largest request that has no completion yet.
+  [[nodiscard]] std::size_t largest() const {
     std::size_t octets = 0;
-    for (std::uint32_t i = 0; i < count_; ++i) octets += postings_[i].buffer.size();
+    for (std::uint32_t i = 0; i < count_; ++i) octets = std::max(octets, postings_[i].buffer.size());
     return octets;
   }
   // Takes the waiters of all postings away.

@@ -56,8 +56,10 @@ struct Profile {
   // Application data for the connection request or the reply. The call copies it.
   std::span<const std::byte> hello = {};
   // Probe a silent peer at this interval. Its device answers, not its program, which may thus compute for
-  // long. A peer that does not answer for this long again, at least a second, is gone: also a stopped
-  // process (SIGSTOP) of RRDMA, which has the device inside. If zero, only a send detects a dead peer.
+  // long. A peer that does not answer for this long again, at least a second, is gone. This includes a
+  // stopped process (SIGSTOP): a program on RRDMA contains its device. A large request in flight extends the
+  // wait, by 16 seconds for each MiB of the largest, because a slow link is no dead peer; the device may
+  // report a dead peer earlier. If zero, only a send detects a dead peer.
   std::chrono::milliseconds keep_alive{0};
 };
 

@@ -13,6 +13,7 @@ WAYS = {
     "ring": ({"RRDMA_LINK": "shm", "RRDMA_DIRECT": "0"}, []),
     "udp": ({"RRDMA_LINK": "udp"}, []),
     "lossy": ({"RRDMA_LINK": "udp", "COMM_TEST_LOSSY": "1"}, ["--fault", "drop=1%,dup=1%,reorder=1%,seed=7"]),
+    "slow": ({"RRDMA_LINK": "udp"}, ["--fault", "rate=2M"]),
     "leaky": ({"RRDMA_LINK": "udp", "COMM_TEST_LOSSY": "1"}, ["--fault", "drop=10%,seed=7"]),
 }
 

@@ -1,9 +1,14 @@
 // Lost connections that are restored, silent peers, containers in registered memory, foreign event loops.
 #include <poll.h>
 
+#include <array>
+#include <atomic>
 #include <memory_resource>
 #include <numeric>
+#include <optional>
+#include <thread>
 
+#include "lib/comm/send_half.h"
 #include "tests/libraries/comm/world.h"
 
 namespace comm_test::lost_test {
@@ -48,6 +53,91 @@ TEST_F(Lost, KeepAliveAsksSilentPeers) {
     EXPECT_TRUE(p.client.open());
     EXPECT_EQ(p.server.counters().messages_received, 0U) << "nobody notices";
   }(context_, pair));
+}
+
+// Longer than the wait for an answer, which is at least a second. The peer's device answers.
+TEST_F(Lost, APeerThatDoesNotPollIsNotGone) {
+  Profile lively;
+  lively.keep_alive = 50ms;
+  auto accepting = as_task(listener_.accept({}, kPatience));
+  accepting.start(std::noop_coroutine());
+  std::atomic<bool> connected = false;
+  std::jthread client([&lively, &connected, where = address()] {
+    Context context = Context::open(options()).value_or_throw();
+    context.run([](Context& own, Profile profile, std::string to, std::atomic<bool>& done) -> Task<> {
+      Endpoint end = (co_await own.connect(to, profile, kPatience)).value_or_throw();
+      done = true;
+      (co_await own.sleep(1800ms)).value_or_throw();
+      EXPECT_TRUE(end.open());
+      EXPECT_GE(end.counters().keep_alives, 5U);
+      EXPECT_TRUE((co_await end.send("still here", kPatience)).ok());
+    }(context, lively, where, connected));
+  });
+  EXPECT_TRUE(context_.run_until([&] { return accepting.done() && connected; }, Clock::now() + kPatience));
+  Endpoint end = accepting.take().value_or_throw();
+  std::this_thread::sleep_for(1800ms);
+  auto received = run(as_task(end.receive(kPatience)));
+  EXPECT_EQ(received.value_or_throw().text(), "still here");
+}
+
+// The answer to a probe waits behind many completions, which the program reads slowly. Each turn sets a
+// timer, so that the next one reads the clock.
+TEST_F(Lost, ABusyProgramFindsTheAnswer) {
+  constexpr int kMessages = 960;
+  // Both profiles are large: their queues and that of the idle connection then share completions.
+  Profile sender, receiver, lively;
+  sender.message_limit = receiver.message_limit = 64;
+  sender.send_depth = receiver.receive_depth = 1000;
+  sender.receive_depth = receiver.send_depth = 16;
+  lively.keep_alive = 50ms;
+  Pair busy = connect(sender, receiver);
+  Pair idle = connect(lively);
+  std::optional<Sleeping> nap;
+  nap.emplace(context_.sleep(1ms)).start();
+  for (int i = 0; i < kMessages; ++i) ASSERT_TRUE(busy.client.try_send(i)) << i;
+  std::this_thread::sleep_for(200ms);  // they arrive, and a probe is due
+  const std::uint64_t probes = idle.client.counters().keep_alives;
+  run([](Context& context, Endpoint& end, std::optional<Sleeping>& napping) -> Task<> {
+    for (int received = 0; received < kMessages;) {
+      Message message = (co_await end.receive(kPatience)).value_or_throw();
+      napping.emplace(context.sleep(1ms)).start();
+      for (; message; message = end.try_receive()) {
+        std::this_thread::sleep_for(2500us);  // 128 of them take more than a quarter of a second
+        ++received;
+      }
+    }
+  }(context_, busy.server, nap));
+  EXPECT_GT(idle.client.counters().keep_alives, probes);
+  EXPECT_TRUE(idle.client.open());
+  run(as_task(idle.client.send("still here", kPatience))).value_or_throw();
+}
+
+// A READ of four seconds on a link of 250 kB/s (comm.keep_alive.slow), in an instant elsewhere.
+TEST_F(Lost, ASlowTransferEndsNoConnection) {
+  Profile lively;
+  lively.keep_alive = 50ms;
+  Pair pair = connect(lively);
+  std::vector<std::byte> memory(1'000'000, std::byte{7});
+  auto opened = share(context_, std::span(memory), Access::kRead).value_or_throw();
+  auto read = run(as_task(pair.client.read(opened.remote(), take(memory.size()), kPatience)));
+  EXPECT_EQ(read.value_or_throw().bytes().back(), std::byte{7});
+}
+
+// The wait for a probe behind requests. Each completion is a sign of life, so only the largest one counts.
+TEST_F(Lost, TheLargestRequestInFlight) {
+  using rrdma::comm::detail::Posting;
+  using rrdma::comm::detail::SendHalf;
+  std::array<std::byte, SendHalf::kScratch*(4 + SendHalf::kExtraRoom)> scratch;
+  SendHalf half;
+  half.open(4, scratch.data(), nullptr, [](rrdma::comm::detail::Completion*, const ibv_wc&) {});
+  EXPECT_EQ(half.largest(), 0U);
+  std::array<Posting*, 3> postings{};
+  for (Posting*& one : postings) one = half.take(Posting::Kind::kTransfer);
+  postings[0]->buffer = take(40);
+  postings[1]->buffer = take(60);
+  EXPECT_EQ(half.largest(), 60U);
+  postings[1]->buffer = Buffer();
+  EXPECT_EQ(half.largest(), 40U);
 }
 
 TEST_F(Lost, TheLongestDurationsAreNoLimit) {
