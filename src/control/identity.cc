@@ -2,7 +2,6 @@
 
 #include <linux/nsfs.h>
 #include <poll.h>
-#include <pwd.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -11,11 +10,11 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/owned_fd.h"
 #include "base/process_facts.h"
@@ -159,48 +158,126 @@ std::optional<uid_t> account_of_namespace(pid_t pid) {
   return std::nullopt;
 }
 
-// Of a user by name or number.
-std::optional<uid_t> uid_of(const std::string& name) {
-  if (name.find_first_not_of("0123456789") == std::string::npos)
-    return static_cast<uid_t>(std::strtoul(name.c_str(), nullptr, 10));
-  std::array<char, 4096> room{};
-  passwd entry{};
-  passwd* found = nullptr;
-  if (::getpwnam_r(name.c_str(), &entry, room.data(), room.size(), &found) != 0 || found == nullptr)
-    return std::nullopt;
-  return found->pw_uid;
-}
-
-// "alice:100000:65536": whose subordinate uid it is, if not our own user's. Names are asked of the system
-// only for a range that matches.
-std::optional<uid_t> owner_of_subordinate(uid_t uid) {
-  const OwnedFd file(raw::open("/etc/subuid", O_RDONLY | O_CLOEXEC));
+std::string text_of_file(const char* path) {
+  const OwnedFd file(raw::open(path, O_RDONLY | O_CLOEXEC));
   std::string text;
   char part[4096];
   for (ssize_t size = 0; file && (size = raw::read(file.get(), part, sizeof part)) > 0;)
     text.append(part, static_cast<std::size_t>(size));
+  return text;
+}
+
+// The lines of a file of fields between colons that have at least three.
+std::vector<std::array<std::string, 3>> fields_of_file(const char* path) {
+  const std::string text = text_of_file(path);
+  std::vector<std::array<std::string, 3>> lines;
   for (std::size_t at = 0, end = 0; at < text.size(); at = end + 1) {
     end = std::min(text.find('\n', at), text.size());
     const std::string line = text.substr(at, end - at);
     const auto first = line.find(':');
     const auto second = first == std::string::npos ? first : line.find(':', first + 1);
     if (second == std::string::npos) continue;
-    const unsigned long begin = std::strtoul(line.c_str() + first + 1, nullptr, 10);
-    const unsigned long count = std::strtoul(line.c_str() + second + 1, nullptr, 10);
-    if (uid < begin || uid - begin >= count) continue;
-    const auto owner = uid_of(line.substr(0, first));
-    if (owner && *owner != ::geteuid()) return owner;
+    lines.push_back({line.substr(0, first), line.substr(first + 1, second - first - 1),
+                     line.substr(second + 1, line.find(':', second + 1) - second - 1)});
   }
-  return std::nullopt;
+  return lines;
 }
 
-// The container that holds a process of another PID namespace. If the process hides the namespace, its
-// control group stands for it: runtimes make one for each container.
-std::uint64_t container_of(const PeerIdentity& peer) {
-  if (peer.namespaces.pid != 0 || peer.pid <= 0) return peer.namespaces.pid;
-  const std::string folder = proc_folder(peer.pid);
-  const auto group = folder.empty() ? std::nullopt : proc_text(folder + "/cgroup");
-  return group ? std::hash<std::string>{}(*group) : 0;
+unsigned long number_in(const std::string& text) { return std::strtoul(text.c_str(), nullptr, 10); }
+
+// Changes with the file.
+struct FileVersion {
+  std::uint64_t inode = 0;
+  std::int64_t size = 0, seconds = 0, nanoseconds = 0;
+  friend bool operator==(const FileVersion&, const FileVersion&) = default;
+};
+FileVersion version_of(const char* path) {
+  struct stat status {};
+  if (raw_stat(path, status) != 0) return {};
+  return {status.st_ino, status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+}
+
+// The ranges of /etc/subuid, such as "alice:100000:65536", with the accounts of their owners. getpwnam would
+// ask servers of the network for a name that is not in /etc/passwd, and all users would wait. Such an owner
+// has an account of its own for its ranges, and so has each range of our own user, which is for containers.
+class SubordinateUids {
+ public:
+  // If several ranges hold the uid, not that of our own user.
+  std::optional<uid_t> account_of(uid_t uid) {
+    read_again_if_changed();
+    std::optional<uid_t> found;
+    for (const Range& range : ranges_) {
+      if (uid < range.begin || uid - range.begin >= range.count) continue;
+      if (!range.is_ours) return range.account;
+      if (!found) found = range.account;
+    }
+    return found;
+  }
+
+ private:
+  struct Range {
+    unsigned long begin, count;
+    uid_t account;
+    bool is_ours;
+  };
+
+  void read_again_if_changed() {
+    const std::array<FileVersion, 2> versions = {version_of(kRanges), version_of(kUsers)};
+    if (versions == versions_) return;
+    versions_ = versions;
+    ranges_.clear();
+    const auto users = fields_of_file(kUsers);
+    for (const auto& [name, begin, count] : fields_of_file(kRanges)) {
+      const auto owner = uid_of(name, users);
+      const bool is_ours = owner == ::geteuid();
+      const uid_t account = is_ours ? account_of_container(number_in(begin))
+                                    : owner.value_or(account_of_container(std::hash<std::string>{}(name)));
+      ranges_.push_back({number_in(begin), number_in(count), account, is_ours});
+    }
+  }
+
+  // Of a user by name or number.
+  static std::optional<uid_t> uid_of(const std::string& name,
+                                     const std::vector<std::array<std::string, 3>>& users) {
+    if (name.find_first_not_of("0123456789") == std::string::npos) return static_cast<uid_t>(number_in(name));
+    for (const auto& [user, password, uid] : users) {
+      if (user == name) return static_cast<uid_t>(number_in(uid));
+    }
+    return std::nullopt;
+  }
+
+  static constexpr const char* kRanges = "/etc/subuid";
+  static constexpr const char* kUsers = "/etc/passwd";
+  std::array<FileVersion, 2> versions_{};
+  std::vector<Range> ranges_;
+};
+
+std::optional<uid_t> owner_of_subordinate(uid_t uid) {
+  static SubordinateUids subordinates;
+  return subordinates.account_of(uid);
+}
+
+pid_t parent_of(const std::string& folder) {
+  const std::string status = proc_text(folder + "/status").value_or("");
+  const auto at = status.find("\nPPid:");
+  return at == std::string::npos ? 0 : static_cast<pid_t>(std::strtol(status.c_str() + at + 6, nullptr, 10));
+}
+
+// The container that holds a process of a PID namespace below ours: its outermost process, which everyone may
+// see. Its root may make namespaces and control groups of its own, but no parent outside. 0: unknown; a user
+// may nest processes without end.
+std::uint64_t container_of(pid_t pid) {
+  constexpr int kAncestorsMax = 32;
+  const auto own_depth = count_of_pids("/proc/self");
+  std::string folder = proc_folder(pid);
+  for (int i = 0; i < kAncestorsMax && !folder.empty(); ++i) {
+    const std::string outer = "/proc/" + std::to_string(parent_of(folder));
+    const auto depth = count_of_pids(outer);
+    if (depth == 0) return 0;
+    if (depth <= own_depth) return std::hash<std::string>{}(folder);
+    folder = outer;
+  }
+  return 0;
 }
 
 constexpr uid_t kSubordinateMin = 65'536;  // no tool chooses a lower one
@@ -219,7 +296,7 @@ uid_t account_of(const PeerIdentity& peer) {
   if (own == 0) return is_own_user(peer) ? peer.uid : kUnknownAccount;
   if (peer.namespaces.user == own) {
     const bool here = peer.namespaces.pid == namespaces.pid || is_own_user(peer);
-    return here ? account_of_uid(peer.uid) : account_of_container(container_of(peer));
+    return here ? account_of_uid(peer.uid) : account_of_container(container_of(peer.pid));
   }
   if (const auto account = account_of_namespace(peer.pid)) return *account;
   if (const auto owner = owner_of_subordinate(peer.uid)) return *owner;

@@ -55,8 +55,14 @@ struct PeerIdentity {
 // The account that is charged for the peer's share: its user. One user may have thousands of subordinate
 // uids (/etc/subuid); they are charged to it, and so is each user of a user namespace that it owns. If the
 // owner cannot be found, all such users whose uids may be subordinate are charged together, as
-// kUnknownAccount. A container is charged as a whole, because its root may have every uid: a PID namespace of
-// our user namespace, or a user namespace that our own user made. Its account is one of the upper half.
+// kUnknownAccount. An owner without a number in /etc/passwd has an account of its own for its subordinate
+// uids.
+//
+// A container is a PID namespace of our user namespace, or a user namespace that our own user made. It is
+// charged as a whole, because its root may have every uid. Its account is one of the upper half. With a PID
+// namespace, it is that of its outermost process.
+//
+// Never waits for a server of names. REQUIRES: one thread calls it.
 inline constexpr uid_t kUnknownAccount = static_cast<uid_t>(-2);
 inline constexpr uid_t kContainerAccounts = uid_t{1} << 31;
 [[nodiscard]] uid_t account_of(const PeerIdentity& peer);

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -251,6 +252,25 @@ class Beside {
   Baton stays_, goes_on_;
   Program program_;
   std::uint64_t value_ = 0;
+};
+
+// A process in a user namespace of Mallory's, or of another user, with `count` subordinate uids.
+class ManyUids : public Beside {
+ public:
+  static constexpr uid_t kFirst = 700'000;
+  ManyUids(unsigned count, const Body& body, uid_t owner = kMallory)
+      : Beside(owner, [&body](const Stay& stay) {
+          ASSERT_EQ(::unshare(CLONE_NEWUSER), 0);
+          stay(0);
+          body(stay);
+        }) {
+    for (const char* map : {"uid_map", "gid_map"}) {
+      std::ofstream("/proc/" + std::to_string(pid()) + "/" + map)
+          << "0 " << owner << " 1\n1 " << kFirst << " " << count << "\n";
+    }
+    go_on();
+    await();
+  }
 };
 
 // Runs the body as the first process of a PID namespace of its own, as a container of the same user does.

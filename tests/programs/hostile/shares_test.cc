@@ -1,13 +1,10 @@
 // The shares of users of a system daemon: what has a bound for all users has one for each of them, whatever
 // uids and namespaces a user has.
-#include <linux/capability.h>
 #include <sched.h>
-#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <memory>
 
 #include "attacker.h"
@@ -22,25 +19,6 @@
 
 namespace rrdma::daemon::shares_test {
 
-// A process in a user namespace of Mallory's, or of another user, with `count` subordinate uids.
-class ManyUids : public Beside {
- public:
-  static constexpr uid_t kFirst = 700'000;
-  ManyUids(unsigned count, const Body& body, uid_t owner = kMallory)
-      : Beside(owner, [&body](const Stay& stay) {
-          ASSERT_EQ(::unshare(CLONE_NEWUSER), 0);
-          stay(0);
-          body(stay);
-        }) {
-    for (const char* map : {"uid_map", "gid_map"}) {
-      std::ofstream("/proc/" + std::to_string(pid()) + "/" + map)
-          << "0 " << owner << " 1\n1 " << kFirst << " " << count << "\n";
-    }
-    go_on();
-    await();
-  }
-};
-
 // Acts as another uid of its namespace.
 class ActingAs {
  public:
@@ -49,102 +27,6 @@ class ActingAs {
   ActingAs(const ActingAs&) = delete;
   ActingAs& operator=(const ActingAs&) = delete;
 };
-
-// ---- many users who are one ----
-
-uid_t account_of(pid_t pid, uid_t uid) {
-  return control::account_of({.pid = pid, .uid = uid, .namespaces = control::namespaces_of(pid)});
-}
-
-TEST(Shares, AUidOfANamespaceIsChargedToItsOwner) {
-  in_own_network(
-      [] {
-        const ManyUids mallory(100, [](const Beside::Stay& stay) {
-          ASSERT_EQ(::setresuid(5, 5, 5), 0);
-          stay(0);
-        });
-        EXPECT_EQ(account_of(mallory.pid(), ManyUids::kFirst + 4), kMallory);
-      },
-      Privilege::kRoot);
-}
-
-// A program that is set-uid to a subordinate uid runs outside of the namespace in which it was made.
-TEST(Shares, ASubordinateUidIsChargedToItsOwnerEverywhere) {
-  in_own_network(
-      [] {
-        char ranges[] = "/tmp/rrdma-subuid.XXXXXX";
-        const OwnedFd file(::mkstemp(ranges));
-        ASSERT_TRUE(file.valid());
-        std::ofstream(ranges) << kMallory << ":" << ManyUids::kFirst << ":100\n";
-        const bool is_bound = ::unshare(CLONE_NEWNS) == 0 &&
-                              ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-                              ::mount(ranges, "/etc/subuid", nullptr, MS_BIND, nullptr) == 0;
-        (void)::unlink(ranges);
-        if (!is_bound) skip_here("there is no /etc/subuid");
-        const auto rests = [](const Beside::Stay& stay) { stay(0); };
-        for (const uid_t uid : {ManyUids::kFirst, ManyUids::kFirst + 99}) {
-          const Beside mallory(uid, rests);
-          EXPECT_EQ(account_of(mallory.pid(), uid), kMallory);
-        }
-        const Beside alice(kAlice, rests), other(ManyUids::kFirst + 100, rests);
-        EXPECT_EQ(account_of(alice.pid(), kAlice), kAlice);
-        EXPECT_EQ(account_of(other.pid(), ManyUids::kFirst + 100), ManyUids::kFirst + 100);
-      },
-      Privilege::kRoot);
-}
-
-// The unit runs the daemon as root without the right to trace, so that processes hide their namespaces.
-void become_unprivileged_root() {
-  __user_cap_header_struct version{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-  __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
-  ASSERT_EQ(::syscall(SYS_capset, &version, none), 0);
-}
-
-TEST(Shares, AHiddenUserNamespaceIsChargedToItsUser) {
-  in_own_network(
-      [] {
-        const ManyUids mallory(100, [](const Beside::Stay& stay) { stay(0); });
-        const ManyUids others(100, [](const Beside::Stay& stay) {
-          ASSERT_EQ(::setresuid(5, 5, 5), 0);
-          stay(0);
-        });
-        become_unprivileged_root();
-        EXPECT_EQ(account_of(mallory.pid(), kMallory), kMallory);
-        EXPECT_EQ(account_of(others.pid(), ManyUids::kFirst + 4), control::kUnknownAccount);
-      },
-      Privilege::kRoot);
-}
-
-TEST(Shares, AHiddenContainerIsOneUser) {
-  in_own_network(
-      [] {
-        const Beside container(0, [](const Beside::Stay& stay) {
-          ASSERT_EQ(::unshare(CLONE_NEWPID), 0);
-          const Program inside([] { (void)::pause(); });
-          stay(static_cast<std::uint64_t>(inside.pid()));
-        });
-        become_unprivileged_root();
-        const auto inside = static_cast<pid_t>(container.value());
-        const uid_t account = account_of(inside, 0);
-        EXPECT_GE(account, control::kContainerAccounts);
-        EXPECT_NE(account, control::kUnknownAccount);
-        EXPECT_EQ(account_of(inside, kMallory), account);
-      },
-      Privilege::kRoot);
-}
-
-// It may have been in a container whose root took the uid of another user.
-TEST(Shares, TheUserOfAProgramThatHasEndedIsUnknown) {
-  in_own_network(
-      [] {
-        become_unprivileged_root();
-        Program ended([] {});
-        const pid_t pid = ended.pid();
-        EXPECT_TRUE(ended.succeeded());
-        EXPECT_EQ(account_of(pid, kAlice), control::kUnknownAccount);
-      },
-      Privilege::kRoot);
-}
 
 // Its connection would have a second share, that of all unknown users.
 TEST(Shares, AConnectionOfAProgramThatHasEndedIsNotServed) {
