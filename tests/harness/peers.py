@@ -1,6 +1,7 @@
 """Two programs on rrdma0 in the namespaces of a test: a server that reports when it listens, and its client. Scripts
 that use this module get the `rrdma` command as their first argument."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,6 +12,21 @@ LINKS = ({"RRDMA_LINK": "shm"}, {"RRDMA_LINK": "udp"})
 
 def words(program, *rest):
     return [sys.argv[1], "run", "--", str(program), *map(str, rest)]
+
+
+@contextlib.contextmanager
+def ended(process):
+    """Kills the program at the end. `with Popen(...)` waits for it without a limit, also if the test has failed."""
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def started(link, program, *rest):
+    """A running program whose output is a pipe, killed at the end."""
+    return ended(subprocess.Popen(words(program, *rest), stdout=subprocess.PIPE, text=True, env={**os.environ, **link}))
 
 
 class Server:

@@ -1,6 +1,6 @@
-// Two programs, one of which is killed. `death serve ADDRESS` accepts and does nothing more. `death wait
-// ADDRESS` waits in every possible way and reports it. It succeeds if every waiter resumes with an error that
-// names the peer.
+// Two programs, one of which is killed or stopped. `death serve ADDRESS` accepts and does nothing more.
+// `death wait ADDRESS` waits in every possible way and reports it. It succeeds if every waiter resumes with
+// an error that names the peer. `death idle ADDRESS` succeeds if its connection is there after three seconds.
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -58,12 +58,25 @@ Task<> wait(Context& context, const char* address) {
   co_await scope.join();
 }
 
+Task<> idle(Context& context, const char* address) {
+  Profile lively;
+  lively.keep_alive = 50ms;
+  Endpoint end = (co_await context.connect(address, lively, 20s)).value_or_throw();
+  std::printf("idle\n");
+  std::fflush(stdout);
+  static_cast<void>(co_await context.sleep(3s));
+  if (!end.open()) ++mistakes;
+  (co_await end.send("still here", 20s)).value_or_throw();
+}
+
 }  // namespace
 
 int main(int count, char** words) try {
   const std::string_view role = count == 3 ? words[1] : "";
   Context context = Context::open().value_or_throw();
-  context.run(role == "serve" ? serve(context, words[2]) : wait(context, words[2]));
+  context.run(role == "serve"  ? serve(context, words[2])
+              : role == "idle" ? idle(context, words[2])
+                               : wait(context, words[2]));
   return mistakes == 0 ? 0 : 1;
 } catch (const std::exception& failure) {
   return std::fprintf(stderr, "%s\n", failure.what()), 1;

@@ -12,7 +12,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/commands"))
 import surroundings  # noqa: E402  (it knows where the harness is)
-from peers import LINKS, Server, each_link, run, words  # noqa: E402
+from peers import LINKS, Server, each_link, run, started, words  # noqa: E402
 
 DEATH, ACROSS, EXAMPLES = sys.argv[2:5]
 
@@ -28,20 +28,20 @@ class Processes(unittest.TestCase):
     def test_a_killed_peer(self):
         def test(link, address):
             with Server(link, DEATH, "serve", address) as server:
-                client = subprocess.Popen(words(DEATH, "wait", address), stdout=subprocess.PIPE, text=True, env={**os.environ, **link})
-                self.assertEqual(client.stdout.readline(), "waiting\n")
-                server.process.kill()
-                begin = time.monotonic()
-                rest, _ = client.communicate(timeout=60)
-                self.assertEqual(client.returncode, 0, rest)
-                print(f"  every waiter knew after {time.monotonic() - begin:.2f} s", flush=True)
+                with started(link, DEATH, "wait", address) as client:
+                    self.assertEqual(client.stdout.readline(), "waiting\n")
+                    server.process.kill()
+                    begin = time.monotonic()
+                    rest, _ = client.communicate(timeout=60)
+                    self.assertEqual(client.returncode, 0, rest)
+                    print(f"  every waiter knew after {time.monotonic() - begin:.2f} s", flush=True)
         each_link(self, 7100, test)
 
     def test_a_stopped_peer(self):
         """A stopped process ends no connection, so only the keep-alive (0.2 s) finds it."""
         def test(link, address):
             with Server(link, DEATH, "serve", address) as server:
-                with subprocess.Popen(words(DEATH, "wait", address), stdout=subprocess.PIPE, text=True, env={**os.environ, **link}) as client:
+                with started(link, DEATH, "wait", address) as client:
                     self.assertEqual(client.stdout.readline(), "waiting\n")
                     server.process.send_signal(signal.SIGSTOP)
                     begin = time.monotonic()
@@ -50,6 +50,19 @@ class Processes(unittest.TestCase):
                     self.assertLess(time.monotonic() - begin, 4, "it waits a second for an answer")
                     print(f"  every waiter knew after {time.monotonic() - begin:.2f} s", flush=True)
         each_link(self, 7105, test)
+
+    def test_a_program_that_was_stopped(self):
+        """It goes on and keeps its connections, although it got no answer for longer than it waits."""
+        def test(link, address):
+            with Server(link, DEATH, "serve", address), started(link, DEATH, "idle", address) as client:
+                self.assertEqual(client.stdout.readline(), "idle\n")
+                time.sleep(0.3)
+                client.send_signal(signal.SIGSTOP)
+                time.sleep(1.7)
+                client.send_signal(signal.SIGCONT)
+                rest, _ = client.communicate(timeout=60)
+                self.assertEqual(client.returncode, 0, rest)
+        each_link(self, 7107, test)
 
     def test_echo(self):
         def test(link, address):

@@ -13,34 +13,30 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/commands"))
 import surroundings  # noqa: E402  (it knows where the harness is)
-from peers import HOST, Server, each_link, run, words  # noqa: E402
+from peers import HOST, Server, each_link, ended, run, started, words  # noqa: E402
 
 DEATH, DYING, RESTART, EXAMPLES = sys.argv[2:6]
 NOTICED = 5  # seconds: more than a keep-alive of 0.5 s and the wait for an answer, also on a busy machine
-
-
-def client(link, *what):
-    return subprocess.Popen(words(DEATH, *what), stdout=subprocess.PIPE, text=True, env={**os.environ, **link})
 
 
 class Processes(unittest.TestCase):
     def test_a_killed_server(self):
         def test(link, address):
             with Server(link, DEATH, "serve", address) as server:
-                client = subprocess.Popen(words(DEATH, "wait", address), stdout=subprocess.PIPE, text=True, env={**os.environ, **link})
-                self.assertEqual(client.stdout.readline(), "waiting\n")
-                server.process.kill()
-                begin = time.monotonic()
-                rest, _ = client.communicate(timeout=60)
-                self.assertEqual(client.returncode, 0, rest)
-                print(f"  every call had ended after {time.monotonic() - begin:.2f} s", flush=True)
+                with started(link, DEATH, "wait", address) as client:
+                    self.assertEqual(client.stdout.readline(), "waiting\n")
+                    server.process.kill()
+                    begin = time.monotonic()
+                    rest, _ = client.communicate(timeout=60)
+                    self.assertEqual(client.returncode, 0, rest)
+                    print(f"  every call had ended after {time.monotonic() - begin:.2f} s", flush=True)
         each_link(self, 7200, test)
 
     def test_a_stopped_server(self):
         """Every call ends, also of streams, and an idle channel is lost. The server serves again when it goes on."""
         def test(link, address):
             with Server(link, DEATH, "serve", address) as server:
-                with client(link, "wait", address) as waiting:
+                with started(link, DEATH, "wait", address) as waiting:
                     self.assertEqual(waiting.stdout.readline(), "waiting\n")
                     server.process.send_signal(signal.SIGSTOP)
                     begin = time.monotonic()
@@ -59,7 +55,7 @@ class Processes(unittest.TestCase):
             host, port = address.split(":")
             other = f"{host}:{int(port) + 5}"
             with Server(link, DEATH, "serve", address) as stopped, Server(link, DEATH, "serve", other):
-                with client(link, "move", address, other) as calling:
+                with started(link, DEATH, "move", address, other) as calling:
                     self.assertEqual(calling.stdout.readline(), f"{address}\n")
                     stopped.process.send_signal(signal.SIGSTOP)
                     begin = time.monotonic()
@@ -72,17 +68,14 @@ class Processes(unittest.TestCase):
     def test_a_stopped_client(self):
         """The server ends its connection and its handlers, and has the memory back that it held for them."""
         def test(link, address):
-            with Server(link, DEATH, "hold", address) as server, client(link, "wait", address) as waiting:
-                try:
-                    self.assertEqual(waiting.stdout.readline(), "waiting\n")
-                    waiting.send_signal(signal.SIGSTOP)
-                    begin = time.monotonic()
-                    self.assertEqual(server.process.wait(timeout=60), 0)
-                    took = time.monotonic() - begin
-                    self.assertLess(took, NOTICED)
-                    print(f"  the server was rid of it after {took:.2f} s", flush=True)
-                finally:
-                    waiting.kill()
+            with Server(link, DEATH, "hold", address) as server, started(link, DEATH, "wait", address) as waiting:
+                self.assertEqual(waiting.stdout.readline(), "waiting\n")
+                waiting.send_signal(signal.SIGSTOP)
+                begin = time.monotonic()
+                self.assertEqual(server.process.wait(timeout=60), 0)
+                took = time.monotonic() - begin
+                self.assertLess(took, NOTICED)
+                print(f"  the server was rid of it after {took:.2f} s", flush=True)
         each_link(self, 7290, test)
 
     def test_a_server_that_dies_in_each_phase(self):
@@ -151,14 +144,11 @@ class Processes(unittest.TestCase):
     def test_the_command_without_rrdma_run(self):
         """The device comes with the library: neither the server nor `rrdma rpc` runs under `rrdma run`."""
         address = f"{HOST}:7229"
-        with subprocess.Popen([f"{EXAMPLES}/hello", "serve", address, "1"], stdout=subprocess.PIPE, text=True) as server:
-            try:
-                self.assertIn("listening", server.stdout.readline())
-                done = subprocess.run([sys.argv[1], "rpc", "health", address], capture_output=True, text=True, timeout=60)
-                self.assertEqual((done.returncode, done.stdout), (0, "it is well\n"), done.stderr)
-                self.assertNotIn("rrdma run --", subprocess.run([sys.argv[1], "rpc", "--help"], capture_output=True, text=True, timeout=60).stdout)
-            finally:
-                server.kill()
+        with ended(subprocess.Popen([f"{EXAMPLES}/hello", "serve", address, "1"], stdout=subprocess.PIPE, text=True)) as server:
+            self.assertIn("listening", server.stdout.readline())
+            done = subprocess.run([sys.argv[1], "rpc", "health", address], capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stdout), (0, "it is well\n"), done.stderr)
+            self.assertNotIn("rrdma run --", subprocess.run([sys.argv[1], "rpc", "--help"], capture_output=True, text=True, timeout=60).stdout)
 
     def ask_by_command(self, link, address):
         """The same service through `rrdma rpc`, which has no prior knowledge of it."""
