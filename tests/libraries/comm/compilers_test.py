@@ -2,9 +2,7 @@
 # coroutines of different compilers must work together, and may await in conditions. Arguments: the command, the folder
 # of the libraries, the source folder.
 import itertools
-import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -12,28 +10,12 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tools/commands"))
-import surroundings
+import surroundings  # noqa: E402  (it knows where the harness is)
+from compilers import compilers  # noqa: E402
 
 RRDMA, LIBRARIES, SOURCES = sys.argv[1:4]
-OLDEST = {"g++": 12, "clang++": 14}
 # Inline functions that were not inlined are shared by the objects.
 OPTIMISED = {"main": "-O0", "service": "-O1", "conditions": "-O2"}
-
-
-def compilers():
-    """The compilers that know C++20 coroutines, one for each version."""
-    found = {}
-    for folder in os.environ["PATH"].split(os.pathsep):
-        for program in sorted(pathlib.Path(folder).glob("*")) if pathlib.Path(folder).is_dir() else []:
-            kind = re.fullmatch(r"(g\+\+|clang\+\+)(-\d+)?", program.name)
-            if not kind:
-                continue
-            said = subprocess.run([program, "-dumpfullversion" if kind[1] == "g++" else "-dumpversion"], capture_output=True, text=True).stdout.strip()
-            if said and int(said.split(".")[0]) >= OLDEST[kind[1]]:
-                found.setdefault((kind[1], said), str(program))
-    return {f"{kind} {version}": program for (kind, version), program in found.items()}
-
-
 COMPILERS = compilers()
 
 

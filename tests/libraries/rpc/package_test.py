@@ -11,10 +11,12 @@ import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "tools/commands"))
-import surroundings
+import surroundings  # noqa: E402  (it knows where the harness is)
+from compilers import one_of_each_kind  # noqa: E402
+from peers import ended  # noqa: E402
 
 RRDMA, LIBRARY, BUILD = sys.argv[1:4]
-COMPILERS = list(filter(None, map(shutil.which, ("g++", "clang++"))))
+COMPILERS = one_of_each_kind()
 
 
 def output(*words, **rest):
@@ -84,7 +86,7 @@ class Installed(unittest.TestCase):
                 output("cmake", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}", f"-DCMAKE_CXX_COMPILER={compiler}")
                 output("cmake", "--build", build)
                 address = f"10.9.0.1:{7390 + number}"
-                with subprocess.Popen([build / "shapes", "serve", address, "1"], stdout=subprocess.PIPE, text=True, env=environment) as server:
+                with ended(subprocess.Popen([build / "shapes", "serve", address, "1"], stdout=subprocess.PIPE, text=True, env=environment)) as server:
                     self.assertIn("listening", server.stdout.readline())
                     said = output(build / "shapes", "call", address, env=environment)
                     self.assertIn("at 3: not found: nothing was read at 3\n", said)
