@@ -1,5 +1,6 @@
 """Channel and its calls: the client side, in asyncio."""
 import ctypes
+import math
 
 from . import _native
 from .buffers import decoded, send
@@ -11,8 +12,9 @@ class Channel:
 
     addresses: "host:port", or a list of them. pick: "first", "round_robin" or "least_loaded". secret: shared
     with the server. encryption: "other_hosts", "never" or "always"; it needs a secret. keep_alive: seconds after which a silent server
-    is probed; 0 means 2. result in the calls: the form of results and
-    items: a protobuf class, a NumPy dtype, str, bytes or a function of a Buffer; by default a Buffer.
+    is probed; one that does not answer for this long again, at least a second, is gone. 0 means 2; it cannot be switched off. result
+    in the calls: the form of results and items: a protobuf class, a NumPy dtype, str, bytes or a function of a Buffer; by default a
+    Buffer.
     """
 
     def __init__(self, context, addresses, *, pick="first", tries=0, wait_for_ready=False, connect_timeout=0, secret=None, encryption="other_hosts", max_result=0, keep_alive=0):
@@ -26,7 +28,7 @@ class Channel:
             tries=tries,
             wait_for_ready=wait_for_ready,
             connect_timeout_ms=int(connect_timeout * 1000),
-            keep_alive_ms=int(keep_alive * 1000),
+            keep_alive_ms=math.ceil(keep_alive * 1000),
             secret=secret.encode() if secret else None,
             max_result=max_result,
             encryption=_native.ENCRYPTIONS[encryption],

@@ -2,6 +2,7 @@
 import asyncio
 import ctypes
 import logging
+import math
 
 from . import _native
 from .buffers import decoded, encoded, send
@@ -35,14 +36,15 @@ class Server:
     server_stream: async def f(call, argument)             bidirectional: async def f(call)
 
     Arguments are Buffers, unless `argument` names another form. Results are bytes, strings, protobuf messages, NumPy arrays
-    or other objects with the buffer protocol. keep_alive: seconds after which a silent client is probed; 0 means 2.
+    or other objects with the buffer protocol. keep_alive: seconds after which a silent client is probed; one that
+    does not answer for this long again, at least a second, is gone. 0 means 2; it cannot be switched off.
     """
 
     def __init__(self, context, *, secret=None, encryption="other_hosts", max_argument=0, max_calls=0, reflection=True, keep_alive=0):
         self.context = context
         options = _native.ServerOptions(
             secret=secret.encode() if secret else None, max_argument=max_argument, max_calls=max_calls, no_reflection=not reflection,
-            encryption=_native.ENCRYPTIONS[encryption], keep_alive_ms=int(keep_alive * 1000),
+            encryption=_native.ENCRYPTIONS[encryption], keep_alive_ms=math.ceil(keep_alive * 1000),
         )
         handle = ctypes.c_uint64()
         check(_native.LIBRARY.rrdma_rpc_server_open(context._handle, ctypes.byref(options), ctypes.byref(handle)))

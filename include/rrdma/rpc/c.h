@@ -206,10 +206,12 @@ typedef struct rrdma_rpc_channel_options {
   uint32_t tries;          // attempts of a call that may be repeated; 0: 4
   int wait_for_ready;      // 1: calls wait for a server as long as their time allows
   int connect_timeout_ms;  // for one address; 0: 2,000
-  int keep_alive_ms;       // interval after which a silent server is probed; 0: 2,000
-  const char* secret;      // shared with the server; null: none
-  size_t max_result;       // bytes of the largest result or item; 0: 64 MiB
-  uint32_t encryption;     // rrdma_rpc_encryption; needs a secret
+  // Interval after which a silent server is probed. One that does not answer for this long again, at least a
+  // second, is gone: its calls end with RRDMA_RPC_UNAVAILABLE. 0 or less: 2,000; it cannot be switched off.
+  int keep_alive_ms;
+  const char* secret;   // shared with the server; null: none
+  size_t max_result;    // bytes of the largest result or item; 0: 64 MiB
+  uint32_t encryption;  // rrdma_rpc_encryption; needs a secret
 } rrdma_rpc_channel_options;
 
 // Connects on demand and again after a loss. Failures show in the calls.
@@ -260,7 +262,9 @@ typedef struct rrdma_rpc_server_options {
   const char* secret;   // that clients must know; null: none
   size_t max_argument;  // bytes of the largest argument or item; 0: 64 MiB
   uint32_t max_calls;   // concurrent calls of one connection; 0: 1,024
-  int keep_alive_ms;    // interval after which a silent client is probed; 0: 2,000
+  // Interval after which a silent client is probed. One that does not answer for this long again, at least a
+  // second, is gone. 0 or less: 2,000; it cannot be switched off.
+  int keep_alive_ms;
   int no_reflection;    // 1: without rrdma.Health, rrdma.Reflection and rrdma.Metrics
   uint32_t encryption;  // rrdma_rpc_encryption; needs a secret
 } rrdma_rpc_server_options;

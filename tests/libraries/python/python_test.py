@@ -4,9 +4,11 @@ import asyncio
 import gc
 import importlib
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 SOURCE, EXAMPLES, PROTOC = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
@@ -214,6 +216,46 @@ class Calls(unittest.IsolatedAsyncioTestCase):
 
 class CallsOfTheEventLoop(Calls):
     background_thread = False
+
+
+class KeepAlive(unittest.IsolatedAsyncioTestCase):
+    """A stopped process is gone after 0.2 seconds of silence and one without an answer. By default it takes four."""
+
+    async def test_of_a_channel(self):
+        server = await asyncio.create_subprocess_exec(EXAMPLES / "key_value", "serve", ":7082", stdout=asyncio.subprocess.PIPE)
+        try:
+            await asyncio.wait_for(server.stdout.readline(), 20)
+            async with rrdma.Context() as context:
+                channel = rrdma.Channel(context, f"{context.address}:7082", wait_for_ready=True, keep_alive=0.2)
+                with self.assertRaises(rrdma.RpcError):
+                    await channel.unary("key_value.Store", "None")
+                server.send_signal(signal.SIGSTOP)
+                begin = time.monotonic()
+                with self.assertRaises(rrdma.RpcError) as caught:
+                    await channel.unary("key_value.Store", "None", timeout=30)
+                self.assertEqual(caught.exception.code, rrdma.Code.UNAVAILABLE)
+                self.assertLess(time.monotonic() - begin, 3)
+        finally:
+            server.kill()
+            await server.wait()
+
+    async def test_of_a_server(self):
+        async with rrdma.Context() as context:
+            server = rrdma.Server(context, keep_alive=0.2)
+            add_methods(server)
+            program = ("import asyncio, rrdma, sys\n"
+                       "async def main():\n"
+                       "    async with rrdma.Context() as context:\n"
+                       "        await rrdma.Channel(context, sys.argv[1]).unary('T', 'slow')\n"
+                       "asyncio.run(main())\n")
+            client = await asyncio.create_subprocess_exec(sys.executable, "-c", program, f"{context.address}:{server.listen()}")
+            try:
+                await asyncio.wait_for(server.slow.arrived.wait(), 20)
+                client.send_signal(signal.SIGSTOP)
+                await asyncio.wait_for(server.slow.ended.wait(), 3)
+            finally:
+                client.kill()
+                await client.wait()
 
 
 class Protobuf(unittest.IsolatedAsyncioTestCase):
