@@ -2,14 +2,14 @@
 // types. MethodOf<&Service::function> describes a member function of a plain C++ service at compile time.
 //
 // A service is any class. A method is a member function of one of these forms; Call& is optional:
-//
-//   Task<Result<R>> f(Call&, const A&)                   one argument, one result (or Result<R>, R, void)
+//   Task<Result<R>> f(Call&, const A&)                   one argument, one result
 //   Task<Status>    f(Call&, const A&, Writer<R>&)       a stream of results
 //   Task<Result<R>> f(Call&, Reader<A>&)                 a stream of arguments
 //   Task<Status>    f(Call&, Reader<A>&, Writer<R>&)     both
+// Instead of a Result<R>: comm::Result<R> or R; without a result Result<void>, comm::Result<void>, Status or
+// void. The first form needs no Task.
 //
 // A method is named after its class and function. A class may define:
-//
 //   static constexpr std::string_view kService                         another name
 //   static constexpr unsigned kVersion                                 clients of another version are refused
 //   static constexpr std::array<std::string_view, n> kIdempotent       methods that are safe to repeat
