@@ -341,6 +341,11 @@ int run(int argc, char** argv) {
     close(ends[1]);
   }
   const Companion companion(ends[0], options.side);
+  // A registration before libcuda is loaded does not keep RRDMA from finding it later.
+  const Device early;
+  char octet = 0;
+  ibv_mr* const mr = ibv_reg_mr(early.pd(), &octet, 1, 0);
+  require(mr != nullptr && ibv_dereg_mr(mr) == 0 && early.close(), "a registration without libcuda");
   const Cuda* const cuda = Cuda::open();
   if (cuda == nullptr) fail("no libcuda.so.1, or no device");
   if (options.speed)
