@@ -29,6 +29,8 @@ constexpr std::uint32_t kFirstShard = 1024;
 // An upper bound. The clock is also read earlier if the next timer is less than this many long turns away.
 constexpr Clock::rep kTurnsWithoutClock = 64;
 constexpr Clock::duration kLongTurn = std::chrono::microseconds(20);
+// Handlers may take any time.
+constexpr std::uint32_t kTurnsWithHandlers = 4;
 constexpr int kTurnsOfASpin = 8;  // idle turns between two clock reads, each as expensive as a turn
 constexpr std::uint32_t kBusyTurnsToLook = 1024;  // turns with completions between two checks of the files
 constexpr std::uint32_t kIdleTurnsToLook = 1024;  // the same for idle turns; an upper bound
@@ -285,6 +287,7 @@ bool Reactor::turn() {
   if (!ready_.empty()) {
     any = true;
     resume_ready();
+    turns_to_clock_ = std::min(turns_to_clock_, kTurnsWithHandlers);
   }
   if (wakes_waiting) [[unlikely]] {
     any = true;

@@ -1,6 +1,8 @@
 // The ways to wait: messages arrive with each of them, and a sleeping thread uses no CPU time.
 #include <time.h>
 
+#include <thread>
+
 #include "tests/libraries/comm/world.h"
 
 namespace comm_test::waiting_test {
@@ -41,6 +43,24 @@ TEST_P(Waiting, MessagesArriveAtOnceAndAfterASleep) {
     context_.run_until([] { return false; }, Clock::now() + 2ms);
     run(exchange(pair, 3));
   }
+}
+
+TEST_P(Waiting, ATimerIsOnTimeBesideSlowHandlers) {
+  run([](Context& context) -> Task<> {
+    bool over = false;
+    Scope scope;
+    scope.spawn([](Context& c, bool& stop) -> Task<> {
+      for (int i = 0; i < 200 && !stop; ++i) {
+        std::this_thread::sleep_for(10ms);
+        (co_await c.yield()).value();
+      }
+    }(context, over));
+    const auto due = Clock::now() + 50ms;
+    (co_await context.sleep(50ms)).value();
+    EXPECT_LT(Clock::now() - due, 300ms);
+    over = true;
+    co_await scope.join();
+  }(context_));
 }
 
 // An event that was not taken would end every sleep at once: the first sleep requests one, and the exchange
