@@ -23,10 +23,11 @@ Result<Ref<WindowState>> WindowState::create(const Ref<Reactor>& reactor, void* 
   };
   Ref<WindowState> state(new WindowState(reactor));
   state->access_ = static_cast<unsigned>(verbs_access(access) & ~IBV_ACCESS_LOCAL_WRITE);
-  // Read-only pages can be registered only without local write access.
   const int local = IBV_ACCESS_MW_BIND | (writes(access) ? IBV_ACCESS_LOCAL_WRITE : 0);
   state->region_ = ibv_reg_mr(reactor->domain(), data, size, local);
-  if (state->region_ == nullptr) return fail("no registration");
+  if (state->region_ == nullptr)
+    return fail(errno == EFAULT ? "the kernel lends only writable pages, use share(): no registration"
+                                : "no registration");
   state->window_ = ibv_alloc_mw(reactor->domain(), IBV_MW_TYPE_2);
   if (state->window_ == nullptr) return fail("no memory window");
   state->key_ = ibv_inc_rkey(state->window_->rkey);

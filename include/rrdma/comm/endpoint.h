@@ -364,7 +364,8 @@ class RRDMA_COMM_API Endpoint {
 
   // Opens memory to this peer alone, as long as the Window exists. See Window; see Share for access by every
   // peer. The caller owns the memory, which must outlive the Window. Memory of const objects can be opened
-  // for reading only.
+  // for reading only. Devices of the kernel pin lent memory for writing, whatever the peer may do, so they
+  // refuse read-only pages, such as those of constants. Use share() for these.
   template <typename T>
   [[nodiscard]] Lending<T> lend(std::span<T> memory, Access access, Limit limit = {}) {
     Lending<T> lending(state_checked(), detail::Verb::kBind, During::kShare, Buffer(), std::move(limit));

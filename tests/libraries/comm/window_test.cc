@@ -20,13 +20,13 @@ TEST_F(Windows, ConstObjectsForReadingOnly) {
   Pair pair = connect();
   run([](Context& context, Pair& p) -> Task<> {
     auto shared = share(context, std::span<const int>(kTable), Access::kRead).value_or_throw();
-    auto lent =
-        (co_await p.server.lend(std::span<const int>(kTable), Access::kRead, kPatience)).value_or_throw();
+    const std::vector<int> table(kTable.begin(), kTable.end());
+    auto lent = (co_await p.server.lend(std::span(table), Access::kRead, kPatience)).value_or_throw();
     EXPECT_EQ((co_await p.client.read(shared.remote()[2], kPatience)).value_or_throw(), 3);
     EXPECT_EQ((co_await p.client.read(lent.remote()[3], kPatience)).value_or_throw(), 4);
     const auto written = share(context, std::span<const int>(kTable), Access::kWrite);
     EXPECT_EQ(written.error().code(), Code::kInvalid);
-    const auto bound = co_await p.server.lend(std::span<const int>(kTable), Access::kAtomic, kPatience);
+    const auto bound = co_await p.server.lend(std::span(table), Access::kAtomic, kPatience);
     EXPECT_EQ(bound.error().code(), Code::kInvalid);
     EXPECT_TRUE(p.server.open());
   }(context_, pair));
