@@ -390,6 +390,7 @@ TEST_F(Senders, AnAwaitedSenderIsStopped) {
 }
 
 TEST(SenderHeader, IsIncludedByNoOther) {
+  if (!std::filesystem::exists(COMM_HEADERS)) GTEST_SKIP() << "runs without the sources (make interop)";
   unsigned headers = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(COMM_HEADERS "/..")) {
     if (entry.path().extension() != ".h") continue;

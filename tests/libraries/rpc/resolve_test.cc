@@ -1,7 +1,9 @@
 // The sources of a Client's addresses: a name with several addresses, a resolver of the program, and a file
 // that changes.
+#include <arpa/inet.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -204,7 +206,18 @@ bool have_names(const std::string& text) {
   return ::mount(file.path().c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) == 0;
 }
 
+bool is_own_address(const char* text) {
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  ::inet_pton(AF_INET6, text, &address.sin6_addr);
+  const int socket = ::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool own = ::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  ::close(socket);
+  return own;
+}
+
 TEST(Names, HaveSeveralAddresses) {
+  if (!is_own_address("fd09::1")) GTEST_SKIP() << "needs the addresses of tests/libraries/comm/links.py";
   bool permitted = false;
   std::thread([&permitted] {
     auto context = Context::open(ContextOptions{}).value_or_throw();
