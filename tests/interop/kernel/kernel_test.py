@@ -142,7 +142,12 @@ def parse():
     arguments.add_argument("--build", default=str(ROOT / "build"))
     arguments.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a variable of the stages, as RUNS=1")
     arguments.add_argument("stages", nargs="*", metavar="STAGE")
-    return arguments.parse_args()
+    options = arguments.parse_args()
+    if unknown := set(options.stages) - set(ALL):
+        arguments.error(f"no stage {', '.join(sorted(unknown))}; there are {', '.join(ALL)}")
+    # In their order: `device` loads the module, `remove` unloads it, and `pyverbs` loads its own.
+    options.stages = [stage for stage in ALL if stage in options.stages]
+    return options
 
 
 def main():
