@@ -9,6 +9,8 @@
 #include <sys/auxv.h>
 
 #include "wire/crc32_arm64.h"
+#elif defined(__x86_64__)
+#include "wire/crc32_x86.h"
 #endif
 
 namespace rrdma::wire {
@@ -56,6 +58,24 @@ std::uint32_t by_instructions(std::uint32_t crc, Octets octets, std::uint8_t* to
   return ~arm64::sum(~crc, stream, octets.size());
 }
 
+#elif defined(__x86_64__)
+
+// Initialized before main; a sum computed even earlier uses ISA-L.
+const bool kFolds = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("vpclmulqdq") &&
+                    !__builtin_cpu_supports("avx512f");
+
+template <bool kCopies>
+std::uint32_t by_folding(std::uint32_t crc, Octets octets, std::uint8_t* to) {
+  const std::uint8_t* from = octets.data();
+  crc = ~x86::sum_long<kCopies>(~crc, from, to, octets.size());
+  const Octets rest = octets.subspan(static_cast<std::size_t>(from - octets.data()));
+  if (kCopies && !rest.empty()) {
+    std::memcpy(to, rest.data(), rest.size());
+    return by_isal(crc, Octets(to, rest.size()));
+  }
+  return by_isal(crc, rest);
+}
+
 #endif
 
 }  // namespace
@@ -63,6 +83,8 @@ std::uint32_t by_instructions(std::uint32_t crc, Octets octets, std::uint8_t* to
 std::uint32_t crc32_extend(std::uint32_t crc, Octets octets) {
 #if defined(__aarch64__)
   if (kSums) return by_instructions<false>(crc, octets, nullptr);
+#elif defined(__x86_64__)
+  if (kFolds && octets.size() >= x86::kStep) return by_folding<false>(crc, octets, nullptr);
 #endif
   return by_isal(crc, octets);
 }
@@ -70,6 +92,8 @@ std::uint32_t crc32_extend(std::uint32_t crc, Octets octets) {
 std::uint32_t crc32_copy(std::uint32_t crc, Octets octets, std::uint8_t* to) {
 #if defined(__aarch64__)
   if (kSums) return by_instructions<true>(crc, octets, to);
+#elif defined(__x86_64__)
+  if (kFolds && octets.size() >= x86::kStep) return by_folding<true>(crc, octets, to);
 #endif
   // Copy first and sum the copy, so that the sum matches it.
   if (!octets.empty()) std::memcpy(to, octets.data(), octets.size());
