@@ -168,7 +168,8 @@ class SendQueue {
   std::uint8_t* inline_data(std::uint64_t index) { return slot(index) + kListOffset; }
 
   // The next entry to fill, or one of a batch, initialized to defaults or to `start`. REQUIRES: !full().
-  SendEntry& reserve(std::uint64_t ahead = 0, const SendEntry& start = {}) {
+  SendEntry& reserve() { return *new (slot(tail_)) SendEntry; }
+  SendEntry& reserve(std::uint64_t ahead, const SendEntry& start = {}) {
     return *new (slot(tail_ + ahead)) SendEntry(start);
   }
   void publish(std::uint64_t count = 1) {

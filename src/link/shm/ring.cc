@@ -183,8 +183,11 @@ bool RingReader::take(RecordView& record) {
     headers += sizeof route_;
   }
   // Copy a constant length if possible. The bytes behind the headers may already belong to the writer.
-  const bool room = record.headers.size() <= to_end - static_cast<std::size_t>(headers - at);
-  std::memcpy(record.headers.data(), headers, room ? record.headers.size() : head.header_octets);
+  if (record.headers.size() <= to_end - static_cast<std::size_t>(headers - at)) {
+    std::memcpy(record.headers.data(), headers, record.headers.size());
+  } else {
+    std::memcpy(record.headers.data(), headers, head.header_octets);
+  }
   if (has_ack) std::memcpy(&record.ack, headers + head.header_octets, sizeof record.ack);
   record.payload = {at + payload_offset(has_route, header_octets, head.payload_octets), head.payload_octets};
   return true;

@@ -22,7 +22,7 @@ void Progress::transmit(Instant now) {
   now_ = now;
   parts_.wakeup.note_post(now);
   send(now);
-  end_call(now);
+  end_call(now, parts_.links.next_deadline());
 }
 
 void Progress::transmit_posted(transport::QueuePair& qp, Instant now) {
@@ -49,7 +49,8 @@ bool Progress::transmit_straight(transport::QueuePair& qp, Instant now) {
   parts_.links.flush_near(now);
   parts_.engine.flushed(now);
   parts_.links.note_served();
-  end_call(now);
+  // The deadlines of the other links are those of the last call.
+  end_call(now, parts_.links.near_deadline());
   return true;
 }
 
@@ -63,15 +64,15 @@ void Progress::poll() {
   const Instant now = parts_.clock.now();
   parts_.wakeup.note_look(now);
   round(now, WakeUp::Caller::kProgram);
-  end_call(now);
+  end_call(now, parts_.links.next_deadline());
   if (posts_.counts()) posts_.note_end(parts_.clock.now());
 }
 
 // Operations that finish at once leave nothing to poll for, and a program that polls continuously keeps the
 // thread asleep. So the program publishes by itself. Beside a thread that stands by, it handles deadlines
 // anyway.
-void Progress::end_call(Instant now) {
-  if (!parts_.wakeup.standing_by() && parts_.wakeup.sleeps_beyond(next_deadline()))
+void Progress::end_call(Instant now, Instant links_deadline) {
+  if (parts_.wakeup.thread_sleeps() && parts_.wakeup.sleeps_beyond(next_deadline(links_deadline)))
     parts_.wakeup.note_deadline(settled_deadline());
   if (now >= publishes_at_) publish(now);
 }
@@ -146,9 +147,9 @@ void Progress::send(Instant now) {
 }
 
 // Direct requests that yielded continue at once, after others had the lock.
-Instant Progress::next_deadline() const {
+Instant Progress::next_deadline(Instant links_deadline) const {
   if (parts_.engine.has_yielded()) return now_;
-  return std::min(parts_.engine.next_deadline(), parts_.links.next_deadline());
+  return std::min(parts_.engine.next_deadline(), links_deadline);
 }
 
 Instant Progress::settled_deadline() {
@@ -205,7 +206,7 @@ void Progress::forget_peer(std::uint64_t token) {
     parts_.peers->forget_channel(channel);
   }
   // The requests fail at a deadline that the lane's thread may not know yet.
-  end_call(now_);
+  end_call(now_, parts_.links.next_deadline());
 }
 
 // A ring holds more than one burst.

@@ -74,11 +74,11 @@ class Progress final : private link::Receiver {
   void send(Instant now);
   bool take_feed();
   bool transmit_straight(transport::QueuePair& qp, Instant now);
-  void end_call(Instant now);  // of the program, which may sleep afterwards
+  void end_call(Instant now, Instant links_deadline);  // of the program, which may sleep afterwards
   void forget_lost_channels();
   void fail_qps_of(std::uint32_t channel);
   void receive_the_rest();
-  [[nodiscard]] Instant next_deadline() const;
+  [[nodiscard]] Instant next_deadline(Instant links_deadline) const;
   [[nodiscard]] Instant settled_deadline();
   void on_packet(const wire::TransportPacket& packet, const objects::PacketOrigin& origin) override;
 

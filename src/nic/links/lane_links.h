@@ -65,6 +65,11 @@ class LaneLinks final : public objects::PathProbe, public Doorbells {
     if (shm_ != nullptr) shm_->note_served();
   }
   [[nodiscard]] Instant next_deadline() const { return switch_.next_deadline(); }
+  // The same of shared memory alone.
+  [[nodiscard]] Instant near_deadline() const {
+    const link::Link* const link = switch_.at(kShmLink);
+    return link != nullptr ? link->next_deadline() : kNever;
+  }
   std::size_t poll(link::Receiver& receiver, Instant now) { return switch_.poll(receiver, now, kBurst); }
   std::size_t poll_all(link::Look look, link::Receiver& receiver, Instant now) {
     if (udp_ != nullptr) udp_->look_next(look);

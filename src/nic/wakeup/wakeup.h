@@ -151,10 +151,10 @@ class WakeUp {
   [[nodiscard]] bool note_arrivals(bool message, Instant now, Caller caller);
   // Nothing waits for a reply any more.
   void give_up_reply() { answers_.give_up(); }
+  // The thread sleeps until an event or a time.
+  [[nodiscard]] bool thread_sleeps() const { return !standing_by() && !attending(); }
   // True if the thread would sleep longer than that.
-  [[nodiscard]] bool sleeps_beyond(Instant deadline) const {
-    return deadline < wakes_at_ && !standing_by() && !attending();
-  }
+  [[nodiscard]] bool sleeps_beyond(Instant deadline) const { return deadline < wakes_at_ && thread_sleeps(); }
   // When the lane must be called next, after a call of the program, which may sleep afterwards.
   void note_deadline(Instant deadline);
 

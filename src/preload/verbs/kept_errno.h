@@ -8,14 +8,15 @@ namespace rrdma::verbs {
 
 class KeptErrno {
  public:
-  KeptErrno() : value_(errno) {}
-  ~KeptErrno() { errno = value_; }
+  KeptErrno() : place_(&errno), value_(*place_) {}
+  ~KeptErrno() { *place_ = value_; }
   // Makes the call fail with this error.
   int set(int error) { return value_ = error; }
   KeptErrno(const KeptErrno&) = delete;
   KeptErrno& operator=(const KeptErrno&) = delete;
 
  private:
+  int* const place_;  // looked up once
   int value_;
 };
 

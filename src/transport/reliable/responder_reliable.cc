@@ -17,7 +17,7 @@ void Responder::handle_reliable(const TransportPacket& packet) {
   if (distance > 0) return resp_.early.enabled() ? keep_early(packet) : out_of_sequence();
   if (distance < 0) return handle_duplicate(packet);
   resp_.nak_sent = false;
-  if (!take_in_order(packet)) return;
+  if (!take_in_order(packet) || !resp_.early.enabled()) return;
   ReorderBuffer::Found early;
   while (resp_.early.find(resp_.expected, early)) {
     placed_ = early.placed;
