@@ -17,7 +17,8 @@ class GatheredPosts {
  public:
   // The program calls.
   void note_call(Instant now) {
-    habit_ = now - last_call_ <= kAtOnce ? std::min(habit_ + 1, kHabit) : 0;
+    at_once_ = now - last_call_ <= kAtOnce;
+    habit_ = at_once_ ? std::min(habit_ + 1, kHabitMax) : std::max(habit_ - kHabit, 0);
     last_call_ = now;
   }
   // A long call is over.
@@ -27,7 +28,7 @@ class GatheredPosts {
 
   // True if a post may wait; then it is counted.
   [[nodiscard]] bool take(Instant now) {
-    if (habit_ < kHabit) return false;
+    if (habit_ < kHabit || !at_once_) return false;
     if (posts_ == 0) since_ = now;
     if (posts_ + 1 >= kPostsMax || now - since_ > kPatience) return false;
     ++posts_;
@@ -41,11 +42,14 @@ class GatheredPosts {
 
  private:
   static constexpr int kHabit = 32;  // calls in a row
+  // An old habit survives one pause: another thread may have had the core, such as a lane's.
+  static constexpr int kHabitMax = 2 * kHabit;
   static constexpr int kPostsMax = 16;
   static constexpr Duration kAtOnce = microseconds(2);
   static constexpr Duration kPatience = microseconds(10);
 
   int habit_ = 0;
+  bool at_once_ = false;  // the last call
   int posts_ = 0;
   Instant since_;
   Instant last_call_;

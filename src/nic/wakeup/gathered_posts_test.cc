@@ -32,6 +32,16 @@ TEST_F(GatheredPostsTest, WaitsOnlyForWhoCallsAgainAtOnce) {
   EXPECT_FALSE(post()) << "and does not have the habit again yet";
 }
 
+TEST_F(GatheredPostsTest, KeepsAnOldHabitThroughOnePause) {
+  call(100);
+  call(1, microseconds(500));
+  EXPECT_FALSE(posts_.take(now_)) << "the first post after a pause waits for nothing";
+  EXPECT_TRUE(post());
+  posts_.clear();
+  call(2, microseconds(500));
+  EXPECT_FALSE(post());
+}
+
 TEST_F(GatheredPostsTest, FillsATrainAndNoMore) {
   call(40);
   int gathered = 0;
