@@ -54,15 +54,18 @@ ibv_send_wr request(ibv_sge& sge, ibv_wr_opcode opcode, std::uint64_t remote, st
   return wr;
 }
 
-// Events that are there already, or come within a moment: "IBV_EVENT_QP_ACCESS_ERR", "none".
+// Events that are there already, or come within a moment: "IBV_EVENT_QP_ACCESS_ERR", "none". Skips a change of
+// the GID table: a new interface gets its link-local address seconds later.
 std::string async_event(const Table& table) {
   pollfd events{.fd = table.context->async_fd, .events = POLLIN, .revents = 0};
-  if (poll(&events, 1, 300) != 1) return "none";
-  ibv_async_event event{};
-  if (ibv_get_async_event(table.context, &event) != 0) return "none";
-  const std::string name = ibv_event_type_str(event.event_type);
-  ibv_ack_async_event(&event);
-  return name;
+  while (poll(&events, 1, 300) == 1) {
+    ibv_async_event event{};
+    if (ibv_get_async_event(table.context, &event) != 0) return "none";
+    const ibv_event_type type = event.event_type;
+    ibv_ack_async_event(&event);
+    if (type != IBV_EVENT_GID_CHANGE) return ibv_event_type_str(type);
+  }
+  return "none";
 }
 
 void drain_events(const Table& table) {
