@@ -1,6 +1,5 @@
 #include "base/process_facts.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -32,18 +31,26 @@ pid_t translated(pid_t pid) {
 std::string proc_folder(pid_t pid) {
   if (pid <= 0) return {};
   // In an outer /proc our number may happen to be the one of this namespace. But there we have several.
-  const bool is_ours = own_number() == raw::getpid() && count_of_pids("/proc/self") == 1;
+  const bool is_ours = own_number() == raw::getpid() && lineage_of("/proc/self").pids.size() == 1;
   const pid_t number = is_ours ? pid : translated(pid);
   return number > 0 ? "/proc/" + std::to_string(number) : std::string();
 }
 
-std::ptrdiff_t count_of_pids(const std::string& folder) {
+ProcessLineage lineage_of(const std::string& folder) {
   const std::string status = proc_text(folder + "/status").value_or("");
-  const auto begin = status.find("\nNSpid:");
-  const auto end = begin == std::string::npos ? begin : status.find('\n', begin + 1);
-  if (end == std::string::npos) return 0;
-  const std::string_view line(status.data() + begin, end - begin);
-  return std::count(line.begin(), line.end(), '\t');
+  const auto numbers_after = [&](std::string_view label) {
+    std::vector<pid_t> numbers;
+    const auto found = status.find(label);
+    const char* at = found == std::string::npos ? "" : status.c_str() + found + label.size();
+    while (*at == '\t') {
+      char* end = nullptr;
+      numbers.push_back(static_cast<pid_t>(std::strtol(at, &end, 10)));
+      at = end;
+    }
+    return numbers;
+  };
+  const auto parent = numbers_after("\nPPid:");
+  return {.parent = parent.empty() ? 0 : parent[0], .pids = numbers_after("\nNSpid:")};
 }
 
 std::optional<std::string> proc_text(const std::string& path) {

@@ -7,19 +7,21 @@
 
 #include <sys/types.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace rrdma {
 
 // The folder of the process in /proc; empty if /proc does not show it.
 [[nodiscard]] std::string proc_folder(pid_t pid);
 
-// How many PIDs the process of a folder has: in the namespace that /proc shows, and in those below it. 0:
-// unknown.
-[[nodiscard]] std::ptrdiff_t count_of_pids(const std::string& folder);
+struct ProcessLineage {
+  pid_t parent = 0;
+  std::vector<pid_t> pids;  // in the namespace that /proc shows, and in those below it; empty: unknown
+};
+[[nodiscard]] ProcessLineage lineage_of(const std::string& folder);
 
 // The first 4 KiB of a file of /proc; nothing if it cannot be read.
 [[nodiscard]] std::optional<std::string> proc_text(const std::string& path);

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/owned_fd.h"
@@ -47,8 +48,8 @@ bool namespace_maps_every_uid() {
 
 // Whether a process that we can see lives in our PID namespace, and not in one below it.
 bool is_as_deep(const std::string& folder) {
-  const auto pids = count_of_pids(folder);
-  return pids != 0 && pids == count_of_pids("/proc/self");
+  const auto depth = lineage_of(folder).pids.size();
+  return depth != 0 && depth == lineage_of("/proc/self").pids.size();
 }
 
 bool has_our_uid_map(pid_t pid) {
@@ -136,28 +137,6 @@ uid_t account_of_container(std::uint64_t its_namespace) {
   return kContainerAccounts | static_cast<uid_t>(its_namespace * kOdd >> 34);
 }
 
-// The account of the namespace below ours that holds the process, or holds one that does; nothing where the
-// kernel does not let us look (it wants the right to trace the process).
-std::optional<uid_t> account_of_namespace(pid_t pid) {
-  constexpr int kDepthMax = 33;  // the kernel allows 32
-  const std::string folder = proc_folder(pid);
-  if (folder.empty()) return std::nullopt;
-  OwnedFd at(raw::open((folder + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
-  const std::uint64_t own = inode_of("/proc/self/ns/user");
-  for (int depth = 0; at && depth < kDepthMax; ++depth) {
-    OwnedFd parent(::ioctl(at.get(), NS_GET_PARENT));
-    struct stat status {};
-    if (!parent || ::fstat(parent.get(), &status) != 0 || status.st_ino == own) {
-      uid_t owner = kUnknownAccount;
-      if (::ioctl(at.get(), NS_GET_OWNER_UID, &owner) != 0 || ::fstat(at.get(), &status) != 0)
-        return std::nullopt;
-      return owner == ::geteuid() ? account_of_container(status.st_ino) : owner;
-    }
-    at = std::move(parent);
-  }
-  return std::nullopt;
-}
-
 std::string text_of_file(const char* path) {
   const OwnedFd file(raw::open(path, O_RDONLY | O_CLOEXEC));
   std::string text;
@@ -226,7 +205,9 @@ class SubordinateUids {
     if (versions == versions_) return;
     versions_ = versions;
     ranges_.clear();
-    const auto users = fields_of_file(kUsers);
+    std::unordered_map<std::string, uid_t> users;
+    for (const auto& [user, password, uid] : fields_of_file(kUsers))
+      users.try_emplace(user, static_cast<uid_t>(number_in(uid)));
     for (const auto& [name, begin, count] : fields_of_file(kRanges)) {
       const auto owner = uid_of(name, users);
       const bool is_ours = owner == ::geteuid();
@@ -238,12 +219,10 @@ class SubordinateUids {
 
   // Of a user by name or number.
   static std::optional<uid_t> uid_of(const std::string& name,
-                                     const std::vector<std::array<std::string, 3>>& users) {
+                                     const std::unordered_map<std::string, uid_t>& users) {
     if (name.find_first_not_of("0123456789") == std::string::npos) return static_cast<uid_t>(number_in(name));
-    for (const auto& [user, password, uid] : users) {
-      if (user == name) return static_cast<uid_t>(number_in(uid));
-    }
-    return std::nullopt;
+    const auto found = users.find(name);
+    return found == users.end() ? std::nullopt : std::optional(found->second);
   }
 
   static constexpr const char* kRanges = "/etc/subuid";
@@ -257,25 +236,24 @@ std::optional<uid_t> owner_of_subordinate(uid_t uid) {
   return subordinates.account_of(uid);
 }
 
-pid_t parent_of(const std::string& folder) {
-  const std::string status = proc_text(folder + "/status").value_or("");
-  const auto at = status.find("\nPPid:");
-  return at == std::string::npos ? 0 : static_cast<pid_t>(std::strtol(status.c_str() + at + 6, nullptr, 10));
-}
-
 // The container that holds a process of a PID namespace below ours: its outermost process, which everyone may
-// see. Its root may make namespaces and control groups of its own, but no parent outside. 0: unknown; a user
+// see. Its root may make namespaces and control groups of its own, but no parent outside. A process that
+// entered the container may make siblings (CLONE_PARENT), so their parent stands for them. 0: unknown; a user
 // may nest processes without end.
 std::uint64_t container_of(pid_t pid) {
   constexpr int kAncestorsMax = 32;
-  const auto own_depth = count_of_pids("/proc/self");
+  constexpr std::hash<std::string> kHash;
+  const auto own_depth = lineage_of("/proc/self").pids.size();
   std::string folder = proc_folder(pid);
-  for (int i = 0; i < kAncestorsMax && !folder.empty(); ++i) {
-    const std::string outer = "/proc/" + std::to_string(parent_of(folder));
-    const auto depth = count_of_pids(outer);
-    if (depth == 0) return 0;
-    if (depth <= own_depth) return std::hash<std::string>{}(folder);
+  ProcessLineage process = folder.empty() ? ProcessLineage() : lineage_of(folder);
+  for (int i = 0; i < kAncestorsMax && process.pids.size() > own_depth; ++i) {
+    const std::string outer = "/proc/" + std::to_string(process.parent);
+    ProcessLineage parent = lineage_of(outer);
+    if (parent.pids.empty()) return 0;
+    const bool is_first = process.pids[own_depth] == 1;
+    if (parent.pids.size() <= own_depth) return kHash(is_first ? folder : outer);
     folder = outer;
+    process = std::move(parent);
   }
   return 0;
 }
@@ -285,6 +263,28 @@ constexpr uid_t kSubordinateMin = 65'536;  // no tool chooses a lower one
 // A program that is set-uid to a subordinate uid runs with it outside of the namespace, too.
 uid_t account_of_uid(uid_t uid) {
   return uid < kSubordinateMin ? uid : owner_of_subordinate(uid).value_or(uid);
+}
+
+// The account of the namespace below ours that holds the process, or holds one that does; nothing where the
+// kernel does not let us look (it wants the right to trace the process).
+std::optional<uid_t> account_of_namespace(pid_t pid) {
+  constexpr int kDepthMax = 33;  // the kernel allows 32
+  const std::string folder = proc_folder(pid);
+  if (folder.empty()) return std::nullopt;
+  OwnedFd at(raw::open((folder + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
+  const std::uint64_t own = inode_of("/proc/self/ns/user");
+  for (int depth = 0; at && depth < kDepthMax; ++depth) {
+    OwnedFd parent(::ioctl(at.get(), NS_GET_PARENT));
+    struct stat status {};
+    if (!parent || ::fstat(parent.get(), &status) != 0 || status.st_ino == own) {
+      uid_t owner = kUnknownAccount;
+      if (::ioctl(at.get(), NS_GET_OWNER_UID, &owner) != 0 || ::fstat(at.get(), &status) != 0)
+        return std::nullopt;
+      return owner == ::geteuid() ? account_of_container(status.st_ino) : account_of_uid(owner);
+    }
+    at = std::move(parent);
+  }
+  return std::nullopt;
 }
 
 }  // namespace

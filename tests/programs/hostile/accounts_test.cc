@@ -66,6 +66,11 @@ TEST(Accounts, ASubordinateUidIsChargedToItsOwnerEverywhere) {
         EXPECT_EQ(account_of(other.pid(), ManyUids::kFirst + 100), ManyUids::kFirst + 100);
         ranges.write(std::to_string(kMallory) + ":700000:101\n");
         EXPECT_EQ(account_of(other.pid(), ManyUids::kFirst + 100), kMallory) << "the file has changed";
+        const Beside below(ManyUids::kFirst, [](const Beside::Stay& stay) {
+          ASSERT_EQ(::unshare(CLONE_NEWUSER), 0);
+          stay(0);
+        });
+        EXPECT_EQ(account_of(below.pid(), ManyUids::kFirst), kMallory) << "in a namespace that it made";
       },
       Privilege::kRoot);
 }
@@ -166,6 +171,52 @@ TEST(Accounts, AHiddenContainerIsOneUser) {
         EXPECT_EQ(account_of(one.below(), 0), account);
         EXPECT_NE(account_of(other.root(), 0), account);
         EXPECT_NE(account_of(other.root(), 0), control::kContainerAccounts);
+      },
+      Privilege::kRoot);
+}
+
+// A process that root puts into a container, as `docker exec` does, and its sibling: their parent is outside.
+class Entered {
+ public:
+  explicit Entered(const Container& container)
+      : outside_(0, [&container](const Beside::Stay& stay) {
+          const std::string name = "/proc/" + std::to_string(container.root()) + "/ns/pid";
+          const OwnedFd inside(raw::open(name.c_str(), O_RDONLY | O_CLOEXEC));
+          ASSERT_EQ(::setns(inside.get(), CLONE_NEWPID), 0);
+          Baton started;
+          const Program entered([&] {
+            if (::syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) > 0) started.pass();
+            (void)::pause();
+          });
+          started.take();
+          stay(static_cast<std::uint64_t>(entered.pid()));
+        }) {}
+  // In the order of their start.
+  [[nodiscard]] std::array<pid_t, 2> pids() const {
+    const std::string number = std::to_string(outside_.pid());
+    std::ifstream children("/proc/" + number + "/task/" + number + "/children");
+    std::array<pid_t, 2> found{};
+    for (pid_t& pid : found) children >> pid;
+    return found;
+  }
+
+ private:
+  Beside outside_;
+};
+
+TEST(Accounts, SiblingsOfAProcessThatEnteredAContainerAreOneUser) {
+  in_own_network(
+      [] {
+        const Container container;
+        const Entered one(container), other(container);
+        become_unprivileged_root();
+        const auto [entered, sibling] = one.pids();
+        const uid_t account = account_of(entered, 0);
+        EXPECT_GE(account, control::kContainerAccounts);
+        EXPECT_NE(account, control::kUnknownAccount);
+        EXPECT_EQ(account_of(sibling, 0), account);
+        EXPECT_NE(account_of(other.pids()[0], 0), account);
+        EXPECT_NE(account_of(container.root(), 0), account);
       },
       Privilege::kRoot);
 }
