@@ -30,6 +30,8 @@ static_assert(kConnectionsMax / 8 * 3 * 2 * kSendBuffer <= 192 * 1024 * 1024);
 // Connections that were turned away and have not read why. Others do not learn why.
 constexpr std::size_t kRefusalsMax = 64;
 constexpr int kConnectionsInOneTurn = 64;
+// A look at one takes milliseconds if it is nested deep in containers.
+constexpr Duration kAcceptTurn = milliseconds(2);
 // For all messages that wait for their readers.
 constexpr std::size_t kWaitingOctetsMax = 64 * 1024 * 1024;
 // The pause before accepting connections again when no descriptor is available.
@@ -201,7 +203,8 @@ void Server::retire_keepers() {
 }
 
 void Server::handle_connection(int listener) {
-  for (int i = 0; i < kConnectionsInOneTurn; ++i) {
+  const Instant until = EventLoop::now() + kAcceptTurn;
+  for (int i = 0; i < kConnectionsInOneTurn && EventLoop::now() < until; ++i) {
     OwnedFd socket = lifted(raw::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
       if (errno == EINTR || errno == ECONNABORTED) continue;

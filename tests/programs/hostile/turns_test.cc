@@ -37,10 +37,11 @@ bool ask_status(control::DaemonClient& client) { return client.status().ok(); }
 
 // The work that the daemon does before it answers Alice, while `attack` goes on.
 Work measure_beside(const SystemDaemon& daemon, const std::function<void(Baton& ready, Baton& begin)>& attack,
-                    const std::function<bool(control::DaemonClient&)>& ask = ask_status) {
+                    const std::function<bool(control::DaemonClient&)>& ask = ask_status,
+                    uid_t attacker = kMallory) {
   Baton ready, begin, measured;
   Program mallory([&] {
-    become(kMallory);
+    become(attacker);
     attack(ready, begin);
   });
   (void)take_patiently(ready);
@@ -77,14 +78,15 @@ constexpr int kPrograms = 1900;
 constexpr rlim_t kDescriptors = 16'384;
 
 // The best of three tries counts, because other load on the machine makes work look longer.
-void attack(const std::function<void(Baton& ready, Baton& begin)>& body, const Work& bounds = {}) {
+void attack(const std::function<void(Baton& ready, Baton& begin)>& body, const Work& bounds = {},
+            uid_t attacker = kMallory) {
   in_own_network(
       [&] {
         if (!allow_descriptors(4 * kDescriptors)) need_descriptors(kDescriptors);
         bool within = false;
         for (int tries = 3; !within && tries > 0; --tries) {
           const SystemDaemon daemon;
-          within = measure_beside(daemon, body).within(bounds);
+          within = measure_beside(daemon, body, ask_status, attacker).within(bounds);
         }
         EXPECT_TRUE(within);
       },
@@ -135,13 +137,25 @@ TEST(Turns, ProgramsThatDoNothing) {
       Privilege::kRoot);
 }
 
-TEST(Turns, ConnectionsThatEndAtOnce) {
-  attack([](Baton& ready, Baton& begin) {
-    ready.pass();
-    (void)take_patiently(begin);
-    for (const Instant until = host::now() + seconds(3); host::now() < until;)
-      (void)control::connect_to(control::kNetworkName);
-  });
+void connect_again_and_again(Baton& ready, Baton& begin) {
+  ready.pass();
+  (void)take_patiently(begin);
+  for (const Instant until = host::now() + seconds(3); host::now() < until;)
+    (void)control::connect_to(control::kNetworkName);
+}
+
+TEST(Turns, ConnectionsThatEndAtOnce) { attack(connect_again_and_again); }
+
+void deep_in_containers(int depth, const std::function<void()>& body) {
+  if (depth == 0) return body();
+  in_container([&] { deep_in_containers(depth - 1, body); });
+}
+
+// The daemon looks for the outermost one.
+TEST(Turns, ConnectionsFromDeepInContainers) {
+  attack([](Baton& ready,
+            Baton& begin) { deep_in_containers(24, [&] { connect_again_and_again(ready, begin); }); },
+         {.most = milliseconds(30)}, 0);
 }
 
 TEST(Turns, ProgramsThatEndAtOnce) {
