@@ -75,6 +75,13 @@ std::vector<std::string> user_folders(uid_t uid) {
   return folders;
 }
 
+// Its connections inherit the option. Set on a connection, it would miss the credentials of the messages that
+// arrive before.
+int start_listening(const OwnedFd& socket) {
+  (void)raw::setsockopt(socket.get(), SOL_SOCKET, SO_PASSCRED, 1);
+  return raw::listen(socket.get(), kBacklog);
+}
+
 unsigned long argument_of(struct flock& record) { return reinterpret_cast<unsigned long>(&record); }
 
 // The locked file; invalid with EAGAIN if another process holds the lock. The second lock, of another kind,
@@ -103,7 +110,7 @@ OwnedFd listen_at(const std::string& path, mode_t mode) {
   const Address address(path);
   (void)::unlink(path.c_str());
   if (raw::bind(socket.get(), address.generic(), address.size) < 0 || ::chmod(path.c_str(), mode) < 0 ||
-      raw::listen(socket.get(), kBacklog) < 0) {
+      start_listening(socket) < 0) {
     socket.reset();
   }
   return socket;
@@ -186,8 +193,7 @@ OwnedFd listen_on(std::string_view name) {
   const Address address(name);
   OwnedFd socket = control_socket();
   if (!socket) return socket;
-  if (raw::bind(socket.get(), address.generic(), address.size) < 0 ||
-      raw::listen(socket.get(), kBacklog) < 0) {
+  if (raw::bind(socket.get(), address.generic(), address.size) < 0 || start_listening(socket) < 0) {
     socket.reset();
   }
   return socket;
