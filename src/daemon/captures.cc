@@ -70,7 +70,7 @@ void Captures::start(Client& client, control::Received& request, const control::
   if (!server_.rounds().has_room(client.account))
     return client.fail(request, EBUSY,
                        "this user's programs are still being told of other captures; try again.");
-  if (!shares_.take(client.account))
+  if (!shares_.take(client.payer()))
     return client.fail(request, EDQUOT,
                        "this user's tools run " + std::to_string(shares_.of(client.account)) +
                            " captures, and others need some: end some of them.");

@@ -51,8 +51,8 @@ std::size_t Client::waiting_descriptors() const {
 }
 
 bool Client::count(std::size_t octets, std::size_t descriptors) {
-  if (!outboxes_.octets.take(account, octets)) return false;
-  if (descriptors == 0 || outboxes_.descriptors.take(account, descriptors)) return true;
+  if (!outboxes_.octets.take(payer(), octets)) return false;
+  if (descriptors == 0 || outboxes_.descriptors.take(payer(), descriptors)) return true;
   outboxes_.octets.give_back(account, octets);
   return false;
 }
@@ -63,7 +63,7 @@ void Client::discount(std::size_t octets, std::size_t descriptors) {
 }
 
 control::SendOutcome Client::pass_on(const std::vector<std::uint8_t>& datagram, std::span<const int> fds) {
-  if (!fds.empty() && !outboxes_.unread.take(account, fd(), fds.size())) {
+  if (!fds.empty() && !outboxes_.unread.take(payer(), fd(), fds.size())) {
     errno = EDQUOT;
     return control::SendOutcome::kRefused;
   }

@@ -109,6 +109,7 @@ class Client {
   const control::PeerIdentity identity;  // of the connecting process, at the time of the connection
   const uid_t account;                   // charged for its resources (control::account_of)
   control::PeerIdentity acting;  // sender of the current message: the process may have changed its user
+  [[nodiscard]] Payer payer() const { return {account, acting.uid != identity.uid}; }
   const Instant connected_at;
   OwnedFd process;  // a pidfd: a child that inherited the connection must not keep a dead program alive
 

@@ -94,7 +94,7 @@ void FaultRules::set(Client& client, const control::Received& request, const con
   if (rule->is_for_daemon() && server_.settings().is_system && !acts_as_root(client))
     return client.fail(request, EPERM,
                        "the connection manager of this daemon serves all users: only root may disturb it.");
-  if (own >= own_max || !shares_.take(client.account))
+  if (own >= own_max || !shares_.take(client.payer()))
     return client.fail(request, ENOSPC,
                        "there are " + std::to_string(own) + " faults already; clear some of them first.");
   rule->number = ++last_number_;

@@ -51,7 +51,7 @@ void LastAnswers::handle_client_gone(Client& client) {
   if (!client.page || client.hello.role != control::Role::kProgram) return;
   const Instant now = EventLoop::now();
   for (const control::QpAnswer& content : client.page->last_answers(now, kAgeMax, kAnswersOfProgramMax)) {
-    if (!is_wanted(content.fields) || !shares_.take(client.account)) continue;
+    if (!is_wanted(content.fields) || !shares_.take(client.payer())) continue;
     pending_.push_back(
         {.content = content, .author = client.identity, .account = client.account, .gone_at = now});
   }

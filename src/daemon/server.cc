@@ -278,7 +278,7 @@ Client* Server::client_after(int fd) {
 }
 
 bool Server::may_hold_parking(const Client& client) const {
-  return !settings_.is_system && control::is_own_user(client.identity);
+  return !settings_.is_system && control::is_own_user(client.acting);
 }
 
 void Server::handle_client_event(Client& client, std::uint32_t events) {
@@ -402,10 +402,10 @@ void Server::refuse(Client& client, const control::Received& message, std::strin
 }
 
 bool Server::may_be_served(const Client& client, control::Role role) const {
-  if (control::is_own_user(client.identity)) return true;
+  if (control::is_own_user(client.acting)) return true;
   if (role == control::Role::kKeeper) return false;
   // Root may inspect every daemon; a program of root has its own.
-  return settings_.is_system || (role == control::Role::kTool && control::is_root_here(client.identity));
+  return settings_.is_system || (role == control::Role::kTool && control::is_root_here(client.acting));
 }
 
 void Server::handle_hello(Client& client, control::Received& message) {
@@ -435,7 +435,7 @@ void Server::handle_hello(Client& client, control::Received& message) {
     }
   }
   const bool may_offer = may_hold_parking(client) ||
-                         (hello->role == control::Role::kKeeper && control::is_own_user(client.identity));
+                         (hello->role == control::Role::kKeeper && control::is_own_user(client.acting));
   if (hello->offers_parking && may_offer) (void)network_.adopt(std::move(message.fds.back()));
   // Its sockets are useless here and would keep the port taken.
   if (hello->role == control::Role::kKeeper && network_.refused_group())

@@ -197,7 +197,7 @@ void ConnectionService::answer(Program& program, const control::Received& reques
 void ConnectionService::handle(Program& program, const control::Received& request,
                                const control::CmBind& bind) {
   const uid_t uid = program.client->account;
-  if (!port_shares_.take(uid)) {
+  if (!port_shares_.take(program.client->payer())) {
     return program.client->fail(request, EDQUOT,
                                 "this user's programs have " + std::to_string(port_shares_.of(uid)) +
                                     " ids with a port, and others need some: end some of them.");
@@ -218,7 +218,7 @@ void ConnectionService::handle(Program& program, const control::Received& reques
                                     : "the id cannot be bound to that port.");
   }
   const bool is_ephemeral = PortTable::is_ephemeral(*port);
-  if (is_ephemeral && !ephemeral_shares(bind.port_space).take(uid)) {
+  if (is_ephemeral && !ephemeral_shares(bind.port_space).take(program.client->payer())) {
     ports_.release(program.owner(bind.number));
     port_shares_.give_back(uid);
     return program.client->fail(request, EDQUOT,
@@ -278,7 +278,7 @@ bool ConnectionService::may_use(Program& program, const control::Received& reque
 
 bool ConnectionService::may_start(Program& program, const control::Received& request) {
   const uid_t uid = program.client->account;
-  if (connection_shares_.take(uid)) return true;
+  if (connection_shares_.take(program.client->payer())) return true;
   program.client->fail(request, EDQUOT,
                        "this user's programs have " + std::to_string(connection_shares_.of(uid)) +
                            " connections, and others need some: end some of them.");
@@ -462,7 +462,7 @@ void ConnectionService::deliver(const cm::Event& event, Instant now) {
   }
   Program& program = *found->second;
   if (const auto call = incoming_call(event.details)) {
-    if (!may_call(call->route, call->ip) || !connection_shares_.take(program.client->account)) {
+    if (!may_call(call->route, call->ip) || !connection_shares_.take(program.client->payer())) {
       counters_.add("cm.calls_refused");
       endpoint_.destroy(now, event.id);
       return;
@@ -477,7 +477,7 @@ void ConnectionService::deliver(const cm::Event& event, Instant now) {
   if (std::holds_alternative<cm::Established>(event.details)) {
     if (const auto snapshot = endpoint_.snapshot(event.id); snapshot.ok()) message.established = *snapshot;
   }
-  if (!event_shares_.take(program.client->account)) {
+  if (!event_shares_.take(program.client->payer())) {
     // The program does not read, or other programs of its user do not. Its events must not be lost, so end
     // it.
     counters_.add("cm.programs_ended_unread");

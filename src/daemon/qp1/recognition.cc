@@ -44,7 +44,7 @@ Subsystem::Verdict Recognition::handle_message(Client& client, control::Received
 
 void Recognition::remember(Client& client, const wire::Gid& remote) {
   const auto known = curious_.find(remote);
-  if ((known != curious_.end() && known->second.contains(&client)) || !curiosity_.take(client.account))
+  if ((known != curious_.end() && known->second.contains(&client)) || !curiosity_.take(client.payer()))
     return;
   curious_[remote].insert(&client);
 }

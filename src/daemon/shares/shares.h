@@ -16,19 +16,29 @@
 
 namespace rrdma::daemon {
 
+// Takes from the share of an account. A process that has changed its user since it connected can no longer
+// end the daemon: it is bounded, even if its account is not.
+struct Payer {
+  Payer(uid_t uid, bool has_changed = false) : account(uid), is_bounded(has_changed) {}
+  uid_t account;
+  bool is_bounded;
+};
+
 class Shares {
  public:
   Shares(std::size_t whole, uid_t unbounded) : whole_(whole), unbounded_(unbounded) {}
 
   // Counts `amount` for the user; false if that would exceed its share.
-  [[nodiscard]] bool take(uid_t uid, std::size_t amount = 1) {
+  [[nodiscard]] bool take(Payer payer, std::size_t amount = 1) {
+    const uid_t uid = payer.account;
     const std::size_t own = of(uid);
     const std::size_t others = total_ - own;
     if (amount > whole_ - total_) return false;
     const std::size_t open_to_all = whole_ - whole_ / 4;
     const std::size_t left_by_others = open_to_all > others ? open_to_all - others : 0;
     const std::size_t newcomers = std::max<std::size_t>(whole_ / 256, 1);
-    const std::size_t share = uid == unbounded_ ? whole_ - others : std::max(left_by_others / 2, newcomers);
+    const bool is_bounded = uid != unbounded_ || payer.is_bounded;
+    const std::size_t share = is_bounded ? std::max(left_by_others / 2, newcomers) : whole_ - others;
     if (amount > share || own > share - amount) return false;
     held_[uid] += amount;
     total_ += amount;

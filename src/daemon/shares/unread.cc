@@ -22,12 +22,12 @@ bool has_unread(int socket) {
 
 }  // namespace
 
-bool Unread::take(uid_t account, int socket, std::size_t count) {
-  if (!descriptors_.take(account, count)) {
-    look(account);
-    if (!descriptors_.take(account, count)) return false;
+bool Unread::take(Payer payer, int socket, std::size_t count) {
+  if (!descriptors_.take(payer, count)) {
+    look(payer.account);
+    if (!descriptors_.take(payer, count)) return false;
   }
-  users_[account].sent[socket] += count;
+  users_[payer.account].sent[socket] += count;
   return true;
 }
 

@@ -26,7 +26,7 @@ class Unread {
       : descriptors_(most, unbounded), disposal_(disposal) {}
 
   // Counts descriptors that are about to be sent; false if they exceed the user's share.
-  [[nodiscard]] bool take(uid_t account, int socket, std::size_t count);
+  [[nodiscard]] bool take(Payer payer, int socket, std::size_t count);
   // They were not sent. REQUIRES: take() counted them.
   void give_back(uid_t account, int socket, std::size_t count);
   // Call before the connection is closed: gives it back to `connections`, now or later. REQUIRES:

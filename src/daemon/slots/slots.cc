@@ -81,7 +81,7 @@ void Slots::handle_request(Client& client, const control::Received& request) {
   if (client.hello.role != control::Role::kProgram) {
     return client.fail(request, EPERM, "only a program may hold a slot.");
   }
-  if (client.slots.size() >= control::kSlotsOfProgramMax || !shares_.take(client.account)) {
+  if (client.slots.size() >= control::kSlotsOfProgramMax || !shares_.take(client.payer())) {
     counters_.add("slots.refused_share");
     return client.fail(request, EDQUOT,
                        "this user's programs hold " + std::to_string(shares_.of(client.account)) +
@@ -319,7 +319,7 @@ bool Slots::handle_claim(Client& client, const control::SlotClaim& claim) {
                             claim.slot != control::kDaemonSlot && owners_[claim.slot] == nullptr &&
                             !leaving_[claim.slot] && client.slots.size() < control::kSlotsOfProgramMax &&
                             network_.ledger().may_be_holder(claim.slot, client.identity);
-  if (!is_claimable || !shares_.take(client.account)) {
+  if (!is_claimable || !shares_.take(client.payer())) {
     counters_.add("slots.claims_lost");
     return false;
   }

@@ -157,6 +157,17 @@ TEST(Shares, RootOfAContainerHasTheShareOfAUser) {
   });
 }
 
+TEST(Shares, AProgramThatGaveUpRootHasTheShareOfAUser) {
+  beside_daemon([] {
+    Program server([] {
+      const auto client = open_client();
+      become(kMallory);
+      EXPECT_LT(bind_all_ports(*client), 15'000u);
+    });
+    EXPECT_TRUE(server.succeeded());
+  });
+}
+
 // Root made its user namespace, as for the containers of several runtimes.
 TEST(Shares, AUserNamespaceOfRootHasTheShareOfAUser) {
   beside_daemon([] {

@@ -143,6 +143,20 @@ TEST(SystemDaemon, AFileThatNeverAnswersDelaysNobody) {
   });
 }
 
+// A connection may be older than the change of its user.
+TEST(SystemDaemon, WhoIsNoLongerRootKeepsNoSockets) {
+  beside_daemon([] {
+    Program server([] {
+      RawClient client{kDaemonName};
+      become(kMallory);
+      control::Hello hello;
+      hello.role = control::Role::kKeeper;
+      EXPECT_FALSE(client.greet(hello));
+    });
+    EXPECT_TRUE(server.succeeded());
+  });
+}
+
 // ---- pages ----
 
 // A sealed page of a program, of which nothing is written but its head: so many rows of QPs, and so many
