@@ -7,8 +7,15 @@
 
 #include "control/passed_descriptors.h"
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
 namespace rrdma::control {
 namespace {
+
+constexpr int kGreetingTries = 500;
+constexpr timespec kGreetingPause = {.tv_sec = 0, .tv_nsec = 2'000'000};
 
 // A process may pass descriptors only while its user has no more of them in flight than the process may open.
 // Parked slots are in flight. Raise the limit to its maximum for one more attempt.
@@ -67,6 +74,24 @@ SendOutcome send_datagram(int socket, Octets datagram, std::span<const int> fds)
       default: return SendOutcome::kRefused;
     }
   }
+}
+
+SendOutcome send_greeting(int socket, Octets datagram, std::span<const int> fds) {
+  for (int tries = 1;; ++tries) {
+    const auto outcome = send_datagram(socket, datagram, fds);
+    if (outcome != SendOutcome::kRefused || errno != EPERM || tries == kGreetingTries) return outcome;
+    (void)raw::ppoll(nullptr, 0, &kGreetingPause);
+  }
+}
+
+void let_take_descriptors(int socket, bool allowed) {
+  (void)raw::setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, int{allowed});
+}
+
+bool takes_descriptors(int socket) {
+  int value = 1;
+  socklen_t size = sizeof value;
+  return raw::getsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &value, &size) < 0 || value != 0;
 }
 
 namespace {

@@ -41,6 +41,15 @@ enum class SendOutcome : std::uint8_t {
 // REQUIRES: fds.size() <= kFdsMax.
 [[nodiscard]] SendOutcome send_datagram(int socket, Octets datagram, std::span<const int> fds = {});
 
+// The first message of a connection. A daemon under attack takes descriptors only after it has accepted the
+// connection: waits for that, up to a second.
+[[nodiscard]] SendOutcome send_greeting(int socket, Octets datagram, std::span<const int> fds);
+
+// Whether messages to a socket may carry descriptors (SO_PASSRIGHTS). A connection inherits it from the
+// socket that listens. Always true before Linux 6.16.
+void let_take_descriptors(int socket, bool allowed);
+[[nodiscard]] bool takes_descriptors(int socket);
+
 enum class ReceiveOutcome : std::uint8_t {
   kMessage,
   kNothing,    // no message is waiting

@@ -26,6 +26,7 @@ struct Disposal::State {
   std::mutex mutex;
   std::condition_variable wake;
   std::map<uid_t, Queue> queues;
+  std::size_t descriptors = 0;  // in all queues
   std::size_t threads = 0;
   std::size_t idle = 0;
   bool stopped = false;
@@ -63,6 +64,7 @@ void Disposal::put(uid_t account, Item item) {
   const std::lock_guard lock(state_->mutex);
   State::Queue& queue = state_->queues[account];
   queue.descriptors += item.descriptors;
+  state_->descriptors += item.descriptors;
   queue.items.push_back(std::move(item));
   if (state_->idle > 0 || state_->threads == kThreadsMax) return state_->wake.notify_one();
   ++state_->threads;
@@ -77,6 +79,11 @@ std::size_t Disposal::waiting(uid_t account) const {
   const std::lock_guard lock(state_->mutex);
   const auto found = state_->queues.find(account);
   return found == state_->queues.end() ? 0 : found->second.descriptors;
+}
+
+std::size_t Disposal::waiting() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->descriptors;
 }
 
 void Disposal::work(const std::shared_ptr<State>& state) {
@@ -103,6 +110,7 @@ void Disposal::work(const std::shared_ptr<State>& state) {
     lock.lock();
     queue->busy = false;
     queue->descriptors -= item.descriptors;
+    state->descriptors -= item.descriptors;
     if (queue->items.empty() && queue->descriptors == 0) state->queues.erase(account);
   }
   --state->threads;

@@ -32,6 +32,8 @@ class Disposal {
   }
   // The number of descriptors of this user that are not closed yet.
   [[nodiscard]] std::size_t waiting(uid_t account) const;
+  // Of all users.
+  [[nodiscard]] std::size_t waiting() const;
 
  private:
   struct Item {

@@ -44,6 +44,10 @@ constexpr std::size_t kEffortsMax = 4096;
 constexpr uid_t kAccountOfEnded = static_cast<uid_t>(-3);
 // The maximum number of descriptors of one user that wait to be closed.
 constexpr std::size_t kDisposalMax = 1024;
+// Of the descriptors of others, this part may wait to be closed before connections that are turned away must
+// close at once, and this part before none are accepted.
+constexpr std::size_t kPartOfDisposal = 16;
+constexpr std::size_t kPartOfDisposalMax = 2;
 
 // Those that this process may open, less those of the daemon itself.
 std::size_t descriptors_of_others() {
@@ -202,7 +206,17 @@ void Server::retire_keepers() {
   });
 }
 
+// A connection that is turned away may carry descriptors that nobody can close, and there is no bound for
+// such connections. A connection without descriptors needs no disposal.
+bool Server::may_accept(int listener) {
+  const std::size_t waiting = disposal_.waiting(), most = descriptors_of_others();
+  const bool guarded = settings_.is_system && waiting > std::min(kDisposalMax, most / kPartOfDisposal);
+  if (guarded == control::takes_descriptors(listener)) control::let_take_descriptors(listener, !guarded);
+  return !guarded || waiting <= most / kPartOfDisposalMax;
+}
+
 void Server::handle_connection(int listener) {
+  if (!may_accept(listener)) return pause_listeners(EventLoop::now());
   const Instant until = EventLoop::now() + kAcceptTurn;
   for (int i = 0; i < kConnectionsInOneTurn && EventLoop::now() < until; ++i) {
     OwnedFd socket = lifted(raw::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -230,12 +244,13 @@ void Server::turn_away(std::unique_ptr<Client> client, std::string sentence) {
                                  control::encode(control::Refused{.sentence = std::move(sentence)}, 0));
     unread_refusals_.end(account, client->fd(), refusals_, client->connected_at);
   }
-  disposal_.take(account, std::move(client), 1);
+  if (control::takes_descriptors(client->fd())) disposal_.take(account, std::move(client), 1);
 }
 
 void Server::admit(OwnedFd socket, const control::PeerIdentity& peer) {
   if (peer.has_ended) {
     counters_.add("connections.of_ended");
+    if (!control::takes_descriptors(socket.get())) return;
     std::vector<OwnedFd> sockets;
     sockets.push_back(std::move(socket));
     return disposal_.take(kAccountOfEnded, std::move(sockets));
@@ -258,6 +273,7 @@ void Server::admit(OwnedFd socket, const control::PeerIdentity& peer) {
   }
   Client& known = *client;
   const int fd = known.fd();
+  control::let_take_descriptors(fd, true);
   clients_.emplace(fd, std::move(client));
   ungreeted_.emplace(known.connected_at, fd);
   known.awaited_events = EPOLLIN;

@@ -86,6 +86,7 @@ class Server {
   void watch_listener(int fd);
   void pause_listeners(Instant now);
   void resume_listeners();
+  [[nodiscard]] bool may_accept(int listener);
   void handle_connection(int listener);
   void handle_client_event(Client& client, std::uint32_t events);
   void flush(Client& client);

@@ -223,7 +223,7 @@ control::SendOutcome DaemonSession::send_hello() {
   std::vector<int> fds;
   if (greeting.has_page) fds.push_back(page_->fd());
   if (greeting.offers_parking) fds.push_back(parking_.get());
-  const auto outcome = control::send_datagram(socket_.get(), control::encode(greeting, kHelloSerial), fds);
+  const auto outcome = control::send_greeting(socket_.get(), control::encode(greeting, kHelloSerial), fds);
   if (outcome != control::SendOutcome::kRefused || errno != ETOOMANYREFS) return outcome;
   greeting.has_page = greeting.offers_parking = false;
   return control::send_datagram(socket_.get(), control::encode(greeting, kHelloSerial), {});

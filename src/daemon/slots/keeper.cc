@@ -69,7 +69,7 @@ Episode keep_for(int socket, const OwnedFd& parking) {
   hello.program = "rrdmad keeper";
   hello.offers_parking = true;
   const int fds[] = {parking.get()};
-  if (control::send_datagram(socket, control::encode(hello, 1), fds) != control::SendOutcome::kSent)
+  if (control::send_greeting(socket, control::encode(hello, 1), fds) != control::SendOutcome::kSent)
     return Episode::kLost;
   for (;;) {
     pollfd wait{.fd = socket, .events = POLLIN, .revents = 0};

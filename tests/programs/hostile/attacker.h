@@ -1,6 +1,7 @@
 // For the attacks on rrdmad: users, a system daemon that must survive, and a client that says what it likes.
 #pragma once
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -54,6 +56,7 @@ class RawClient {
   bool send(const std::vector<std::uint8_t>& datagram, std::span<const int> fds = {}) {
     return control::send_datagram(socket_.get(), datagram, fds) == control::SendOutcome::kSent;
   }
+  [[nodiscard]] int socket() const { return socket_.get(); }
   // The next message; nothing when the daemon has hung up.
   std::optional<control::Received> receive() {
     // Tests of thousands of messages must not sleep for each.
@@ -171,6 +174,49 @@ inline std::uint64_t bind_all_ports(control::DaemonClient& client) {
     ++bound;
   }
   return bound;
+}
+
+struct TcpPair {
+  OwnedFd near, far;
+};
+
+// A TCP socket whose close waits for `wait_s`: its peer does not read what it has sent.
+inline TcpPair slow_to_close(int wait_s) {
+  const OwnedFd listener(raw::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  EXPECT_EQ(raw::bind(listener.get(), generic, size), 0);
+  EXPECT_EQ(::listen(listener.get(), 1), 0);
+  EXPECT_EQ(raw::getsockname(listener.get(), generic, &size), 0);
+  TcpPair pair;
+  pair.near = OwnedFd(raw::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(raw::connect(pair.near.get(), generic, size), 0);
+  pair.far = OwnedFd(raw::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const std::vector<std::uint8_t> much(65536);
+  while (raw::sendto(pair.near.get(), much.data(), much.size(), MSG_DONTWAIT, nullptr, 0) > 0) {
+  }
+  const linger wait{.l_onoff = 1, .l_linger = wait_s};
+  EXPECT_EQ(raw::setsockopt(pair.near.get(), SOL_SOCKET, SO_LINGER, &wait, sizeof wait), 0);
+  return pair;
+}
+
+inline bool send_with(int socket, const std::vector<std::uint8_t>& datagram, const std::vector<int>& fds) {
+  iovec content{const_cast<std::uint8_t*>(datagram.data()), datagram.size()};
+  std::vector<char> control(CMSG_SPACE(fds.size() * sizeof(int)));
+  msghdr message{};
+  message.msg_iov = &content;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+  std::memcpy(CMSG_DATA(rights), fds.data(), fds.size() * sizeof(int));
+  return raw::sendmsg(socket, &message, MSG_NOSIGNAL) > 0;
 }
 
 // A number that another process passes after much work.

@@ -35,49 +35,6 @@ double seconds_of(const std::function<void()>& body) {
 
 // ---- descriptors whose last close waits ----
 
-struct TcpPair {
-  OwnedFd near, far;
-};
-
-// A TCP socket whose close waits for `wait_s`: its peer does not read what it has sent.
-TcpPair slow_to_close(int wait_s) {
-  const OwnedFd listener(raw::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  EXPECT_EQ(raw::bind(listener.get(), generic, size), 0);
-  EXPECT_EQ(::listen(listener.get(), 1), 0);
-  EXPECT_EQ(raw::getsockname(listener.get(), generic, &size), 0);
-  TcpPair pair;
-  pair.near = OwnedFd(raw::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(raw::connect(pair.near.get(), generic, size), 0);
-  pair.far = OwnedFd(raw::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  const std::vector<std::uint8_t> much(65536);
-  while (raw::sendto(pair.near.get(), much.data(), much.size(), MSG_DONTWAIT, nullptr, 0) > 0) {
-  }
-  const linger wait{.l_onoff = 1, .l_linger = wait_s};
-  EXPECT_EQ(raw::setsockopt(pair.near.get(), SOL_SOCKET, SO_LINGER, &wait, sizeof wait), 0);
-  return pair;
-}
-
-bool send_with(int socket, const std::vector<std::uint8_t>& datagram, const std::vector<int>& fds) {
-  iovec content{const_cast<std::uint8_t*>(datagram.data()), datagram.size()};
-  std::vector<char> control(CMSG_SPACE(fds.size() * sizeof(int)));
-  msghdr message{};
-  message.msg_iov = &content;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* rights = CMSG_FIRSTHDR(&message);
-  rights->cmsg_level = SOL_SOCKET;
-  rights->cmsg_type = SCM_RIGHTS;
-  rights->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
-  std::memcpy(CMSG_DATA(rights), fds.data(), fds.size() * sizeof(int));
-  return raw::sendmsg(socket, &message, MSG_NOSIGNAL) > 0;
-}
-
 // Alice is served as if nobody else were there.
 void expect_answers() {
   as(kAlice, [] {
@@ -141,6 +98,35 @@ TEST(SystemDaemon, AFileThatNeverAnswersDelaysNobody) {
     expect_answers();
     file.end();
   });
+}
+
+// Connections that the daemon turns away wait behind it to be closed.
+TEST(SystemDaemon, ConnectionsThatNobodyCanCloseLeaveTheOthersDescriptors) {
+  in_own_network(
+      [] {
+        const link::SilentFile file;
+        if (!file.works()) return (void)(std::cout << "needs FUSE\n");
+        limit_descriptors(4096);
+        const SystemDaemon daemon;
+        const Beside mallory(0, [&](const Beside::Stay& stay) {
+          const OwnedFd silent(file.open());
+          become(kMallory);
+          EXPECT_TRUE(send_with(client_of(control::Role::kTool)->socket(),
+                                control::encode(control::QueryStatus{}, 2), {silent.get()}));
+          control::Hello hello;
+          hello.has_page = true;
+          for (int made = 0; made < 6000;) {
+            const OwnedFd connection = control::connect_to(kDaemonName);
+            if (!connection) continue;  // the daemon is busy
+            ++made;
+            (void)send_with(connection.get(), control::encode(hello, 1), {STDERR_FILENO});
+          }
+          stay(0);
+        });
+        as(kAlice, [] { EXPECT_TRUE(open_client()->request_slot().ok()); });
+        file.end();
+      },
+      Privilege::kRoot);
 }
 
 // A connection may be older than the change of its user.
