@@ -19,6 +19,7 @@
 #include "control/fault_messages.h"
 #include "control/process_page.h"
 #include "control/recognition_messages.h"
+#include "daemon/disposal.h"
 #include "host/clock.h"
 #include "wire/headers.h"
 #include "wire/udp.h"
@@ -27,6 +28,8 @@ namespace rrdma::daemon {
 namespace {
 
 const std::string kDaemon(control::kNetworkName);
+constexpr std::size_t kSlowMax = 200;
+constexpr int kSlowSeconds = 5;
 constexpr std::int64_t kPacketNs = 200'000;  // between two forged packets: a flood is a matter of the link
 
 control::Hello hello_of(control::Role role) {
@@ -115,9 +118,10 @@ void forge(Instant until) {
   }
 }
 
-// Descriptors that grow or are no pages, garbage, and connections that end in the middle of it.
+// Descriptors that grow, are no pages or close slowly, garbage, and connections that end in the middle of it.
 void harm(Instant until) {
   Prng prng(11);
+  std::vector<OwnedFd> peers;
   while (host::now() < until) {
     const OwnedFd memory(raw::memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     (void)raw::ftruncate(memory.get(), std::int64_t{1} << 40);
@@ -132,6 +136,11 @@ void harm(Instant until) {
       for (std::uint8_t& octet : garbage) octet = static_cast<std::uint8_t>(prng.next());
       (void)client.send(garbage, fds);
     }
+    if (peers.size() == kSlowMax) continue;
+    TcpPair slow = slow_to_close(kSlowSeconds);
+    const int slow_fds[] = {slow.near.get()};
+    if (!RawClient(kDaemon).send(control::encode(hello, 1), slow_fds)) forbid_linger(slow.near.get());
+    peers.push_back(std::move(slow.far));
   }
 }
 
