@@ -1,5 +1,6 @@
 """A system daemon with sixteen users, one of them hostile: fifteen users exchange messages through the daemon's relay while the
-sixteenth runs every attack at once (all_attacks.cc). They keep at least 0.8 of their throughput and lose no connection.
+sixteenth runs every attack at once (all_attacks.cc). They keep at least 0.8 of their throughput and lose no connection. The
+daemon's loop, which the relay does not need, answers another user in time.
 
 The throughput to compare with is measured while the sixteenth user runs as many processes that only compute. Otherwise the test
 would measure how the kernel divides the cores. Both are measured in turn; the median of the rounds counts, so that one
@@ -24,6 +25,7 @@ from surroundings import Host, Settings, Stage, read_page, wait_until  # noqa: E
 USERS, FIRST_UID = 15, 54400
 SETTLING_S, MEASURED_S, ROUNDS = 4, 10, 5
 BUSY_PROCESSES = 4  # as many as all_attacks has
+ANSWER_S = 3
 
 
 class Process:
@@ -84,13 +86,17 @@ def cpu_seconds(uid):
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def measure(pairs):
-    """Messages of each user in a second."""
+def measure(host, pairs):
+    """Messages of each user in a second, and the longest time in which the daemon answered a user that came just then."""
     before = [sum(one.messages() for one in pair) for pair in pairs]
-    begin = time.monotonic()
-    time.sleep(MEASURED_S)
+    slowest, begin = 0, time.monotonic()
+    while (now := time.monotonic()) < begin + MEASURED_S:
+        newcomer = Process(host, FIRST_UID + USERS + 1, Stage.prefix.program("rrdma"), "stat")
+        check(newcomer.process.wait(60) == 0, newcomer.path.read_text(errors="replace"), pairs)
+        slowest = max(slowest, time.monotonic() - now)
+        time.sleep(max(now + 1 - time.monotonic(), 0))
     elapsed = time.monotonic() - begin
-    return [(sum(one.messages() for one in pair) - old) / elapsed for pair, old in zip(pairs, before)]
+    return [(sum(one.messages() for one in pair) - old) / elapsed for pair, old in zip(pairs, before)], slowest
 
 
 def run(attacks):
@@ -107,14 +113,14 @@ def run(attacks):
             others = [Process(host, mallory, "sh", "-c", "while :; do :; done") for _ in range(BUSY_PROCESSES)]
             time.sleep(SETTLING_S)
             used = cpu_seconds(mallory)
-            calm = measure(pairs)
+            calm, _ = measure(host, pairs)
             used_calm = cpu_seconds(mallory) - used
             for process in others:
                 process.end()
-            others = [Process(host, mallory, attacks, SETTLING_S + MEASURED_S + 2)]
+            others = [Process(host, mallory, attacks, SETTLING_S + MEASURED_S + 4)]
             time.sleep(SETTLING_S)
             used = cpu_seconds(mallory)
-            busy = measure(pairs)
+            busy, slowest = measure(host, pairs)
             used_busy = cpu_seconds(mallory) - used
             others[0].process.wait(60)
             print(others[0].path.read_text(errors="replace").splitlines()[-1], flush=True)
@@ -123,7 +129,9 @@ def run(attacks):
             for user, (after, before) in enumerate(zip(busy, calm)):
                 by_user[user].append(after / max(before, 1))
             print(f"round {number + 1}: {sum(calm):.0f} messages/s beside a busy user, {sum(busy):.0f} beside a hostile one: "
-                  f"{shares[-1]:.2f}; processor time of that user {used_calm:.1f} s and {used_busy:.1f} s", flush=True)
+                  f"{shares[-1]:.2f}; processor time of that user {used_calm:.1f} s and {used_busy:.1f} s; slowest answer "
+                  f"{slowest:.2f} s", flush=True)
+            check(slowest < ANSWER_S, f"the daemon answered after {slowest:.2f} s", pairs)
         share = statistics.median(shares)
         each = sorted(statistics.median(ratios) for ratios in by_user)
         print(f"median of the rounds: {share:.2f} of the throughput; by user {each[0]:.2f} to {each[-1]:.2f}", flush=True)
