@@ -54,8 +54,8 @@ ibv_send_wr request(ibv_sge& sge, ibv_wr_opcode opcode, std::uint64_t remote, st
   return wr;
 }
 
-// Events that are there already, or come within a moment: "IBV_EVENT_QP_ACCESS_ERR", "none". Skips a change of
-// the GID table: a new interface gets its link-local address seconds later.
+// Events that are there already, or come within a moment: "IBV_EVENT_QP_ACCESS_ERR", "none". Skips a change
+// of the GID table: a new interface gets its link-local address seconds later.
 std::string async_event(const Table& table) {
   pollfd events{.fd = table.context->async_fd, .events = POLLIN, .revents = 0};
   while (poll(&events, 1, 300) == 1) {
