@@ -126,13 +126,43 @@ static int rrdma_move_completions(struct rrdma_cq *cq, struct rrdma_ring *to, u3
 	return 0;
 }
 
+/* REQUIRES: cq->lock. Publishes the completion in which the daemon died. */
+static void rrdma_settle_published(struct rrdma_cq *cq, struct rrdma_ring *ring)
+{
+	struct rrdma_published *published = (void *)((u32 *)ring->buf + RRDMA_PUBLISHED_WORD);
+	u32 named = READ_ONCE(published->queue);
+	struct rrdma_ring *queue = NULL;
+	struct rrdma_object *object;
+	struct rrdma_qp *qp;
+
+	WRITE_ONCE(published->queue, 0);
+	object = rrdma_find(cq->object.dev, named >> 1, RRDMA_QP);
+	if (!object)
+		return;
+	/* The program may have written it: it reaches only its own queues. */
+	qp = container_of(object, struct rrdma_qp, object);
+	if (!(named & 1))
+		queue = qp->send_cq == cq ? qp->sends.ring : NULL;
+	else if (qp->receive_cq == cq)
+		queue = qp->srq ? qp->srq->queue.ring : qp->receives.ring;
+	if (qp->user && queue) {
+		WRITE_ONCE(queue->buf->consumer_index, READ_ONCE(published->consumer) & (queue->slots - 1));
+		WRITE_ONCE(ring->buf->producer_index, READ_ONCE(published->producer) & (ring->slots - 1));
+	}
+	rrdma_release(object);
+}
+
 /*
  * Nobody knows whether the daemon had begun the new ring when it died: it publishes there everything at once. If not, what
  * is in the old one moves now, if it fits.
  */
-void rrdma_settle_resize(struct rrdma_cq *cq)
+void rrdma_settle_cq(struct rrdma_cq *cq)
 {
-	if (!cq->next || cq->moved)
+	rrdma_settle_published(cq, cq->ring);
+	if (!cq->next)
+		return;
+	rrdma_settle_published(cq, cq->next);
+	if (cq->moved)
 		return;
 	if (!(READ_ONCE(cq->next->buf->producer_index) & (cq->next->slots - 1)) &&
 	    rrdma_move_completions(cq, cq->next, cq->next_entries))
@@ -156,7 +186,7 @@ static int rrdma_switch_ring(struct rrdma_cq *cq)
 	spin_lock_irq(&cq->lock);
 	if (!told || err == -ENETDOWN) {
 		err = -EINVAL;
-		rrdma_settle_resize(cq);
+		rrdma_settle_cq(cq);
 	} else if (!err && !cq->moved) {
 		swap(cq->ring, cq->next);
 		cq->moved = true;

@@ -132,14 +132,14 @@ static bool rrdma_flush_user_queue(struct rrdma_ring *ring, struct rrdma_qp *qp,
 	u32 left, index, producer, cqe_index;
 	unsigned long flags;
 
-	if (!ring)
-		return true;
 	spin_lock_irqsave(&cq->lock, flags);
 	if (rrdma_is_told(&cq->object)) {
 		spin_unlock_irqrestore(&cq->lock, flags);
-		return false;
+		return !ring;
 	}
-	rrdma_settle_resize(cq);
+	rrdma_settle_cq(cq);
+	if (!ring)	/* an SRQ's: they stay */
+		goto out;
 	producer = READ_ONCE(ring->buf->producer_index) & (ring->slots - 1);
 	index = READ_ONCE(ring->buf->consumer_index) & (ring->slots - 1);
 	cqe_index = READ_ONCE(cq->ring->buf->producer_index) & (cq->ring->slots - 1);
@@ -159,6 +159,7 @@ static bool rrdma_flush_user_queue(struct rrdma_ring *ring, struct rrdma_qp *qp,
 		index = (index + 1) & (ring->slots - 1);
 	}
 	WRITE_ONCE(ring->buf->consumer_index, index);
+out:
 	spin_unlock_irqrestore(&cq->lock, flags);
 	rrdma_complete_cq(cq);
 	return true;

@@ -316,7 +316,7 @@ int rrdma_resize_cq(struct ib_cq *ib, int entries, struct ib_udata *udata);
 int rrdma_req_notify_cq(struct ib_cq *ib, enum ib_cq_notify_flags flags);
 void rrdma_complete_cq(struct rrdma_cq *cq);
 int rrdma_cq_form(struct rrdma_cq *cq, u32 daemon, struct rrdma_queue_form *form);	/* for a QP that uses it */
-void rrdma_settle_resize(struct rrdma_cq *cq);	/* its daemon is gone. REQUIRES: the CQ's lock */
+void rrdma_settle_cq(struct rrdma_cq *cq);	/* its daemon is gone. REQUIRES: the CQ's lock */
 
 /* posts.c */
 int rrdma_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_send_wr **bad);

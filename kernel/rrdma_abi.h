@@ -46,6 +46,18 @@
 #define RRDMA_ARMED_ANY 2
 
 /*
+ * From this word of a CQ's header on: the completion that the daemon is publishing. It writes the CQE, this, the consumer
+ * index of the request's queue, the producer index of the CQ, and then 0 to `queue`. If it dies in between, the kernel
+ * writes both indices. Only for QPs of programs.
+ */
+#define RRDMA_PUBLISHED_WORD 33
+struct rrdma_published {
+	__u32 queue;		/* the handle of the QP << 1, and 1 for a receive; 0: nothing */
+	__u32 producer;
+	__u32 consumer;
+};
+
+/*
  * A CQE: struct ib_uverbs_wc, then this. In the requests and completions of kernel QPs wr_id is the slot of the request:
  * the daemon never sees the real one.
  */

@@ -19,9 +19,14 @@ QueuePair::~QueuePair() {
   for (const auto& [route, address] : addresses) address->destroy();
 }
 
+std::uint32_t QueuePair::consumer_after(bool receive) const {
+  if (!receive) return first_ + not_posted_ + static_cast<std::uint32_t>(engine_qp->send_queue.head());
+  return shared != nullptr ? shared->receives.consumer_after() : receives.consumer_after();
+}
+
 void QueuePair::note_completion(bool receive) {
   if (!receive) {
-    sends.set_consumer(first_ + not_posted_ + static_cast<std::uint32_t>(engine_qp->send_queue.head()));
+    sends.set_consumer(consumer_after(false));
   } else if (shared != nullptr) {
     shared->receives.complete();
   } else {

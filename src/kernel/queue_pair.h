@@ -25,6 +25,8 @@ struct QueuePair {
 
   // A send or a receive has completed: its slot is the program's again.
   void note_completion(bool receive);
+  // The consumer index of its queue then.
+  [[nodiscard]] std::uint32_t consumer_after(bool receive) const;
 
   // The route of the next send, if it is a datagram to a destination without a handle yet. After
   // take_sends().

@@ -63,8 +63,10 @@ int Completions::resize(const rrdma_resize& form) {
 bool Completions::put(const objects::Completion& completion) {
   QueuePair* const qp = qp_of_(completion.qpn);
   const bool receive = (static_cast<unsigned>(completion.opcode) & 128u) != 0;
-  if (qp != nullptr) qp->note_completion(receive);
-  if (ring_.masked(producer_ + 1) == ring_.consumer()) return false;
+  if (ring_.masked(producer_ + 1) == ring_.consumer()) {
+    if (qp != nullptr) qp->note_completion(receive);
+    return false;
+  }
   RxeCompletion to{};
   to.wr_id = completion.wr_id;
   to.status = static_cast<std::uint32_t>(completion.status);
@@ -78,7 +80,15 @@ bool Completions::put(const objects::Completion& completion) {
   to.port = 1;
   to.qp_handle = qp != nullptr ? qp->handle : 0;
   ring_.store(producer_, to);
-  ring_.set_producer(++producer_);
+  ++producer_;
+  if (qp != nullptr)
+    ring_.begin_publishing({.queue = qp->handle << 1 | (receive ? 1u : 0u),
+                            .producer = producer_,
+                            .consumer = qp->consumer_after(receive)});
+  // A program that sees the completion finds its slot free.
+  if (qp != nullptr) qp->note_completion(receive);
+  ring_.set_producer(producer_);
+  ring_.end_publishing();
   return true;
 }
 

@@ -64,6 +64,8 @@ class Receives final : public objects::ReceiveSource {
   [[nodiscard]] bool take(ParsedReceive& to);
   // One of them has completed.
   void complete() { ring_.set_consumer(++consumer_); }
+  // The consumer index then.
+  [[nodiscard]] std::uint32_t consumer_after() const { return consumer_ + 1; }
   // None of them completes any more.
   void drop() { ring_.set_consumer(consumer_ = taken_ = ring_.producer()); }
 

@@ -3,6 +3,8 @@
 // copies.
 #pragma once
 
+#include <rrdma_abi.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -13,11 +15,12 @@ struct RxeRingHeader {
   std::uint32_t index_mask;
   std::uint32_t pad_1[30];
   std::uint32_t producer;
-  std::uint32_t pad_2[31];
+  rrdma_published published;  // ours, of a CQ
+  std::uint32_t pad_2[28];
   std::uint32_t consumer;
   std::uint32_t pad_3[31];
 };
-static_assert(sizeof(RxeRingHeader) == 384);
+static_assert(sizeof(RxeRingHeader) == 384 && offsetof(RxeRingHeader, published) == 4 * RRDMA_PUBLISHED_WORD);
 
 struct RxeAddress {
   std::uint8_t port, network_type, mac[6];

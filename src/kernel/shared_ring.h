@@ -41,6 +41,15 @@ class SharedRing {
   void set_consumer(std::uint32_t index) {
     __atomic_store_n(&header().consumer, index & mask_, __ATOMIC_RELEASE);
   }
+  // Around set_consumer() of a request's queue and set_producer() of the CQ. If this process ends in between,
+  // the kernel sets both.
+  void begin_publishing(const rrdma_published& of) {
+    rrdma_published& to = header().published;
+    __atomic_store_n(&to.producer, of.producer & mask_, __ATOMIC_RELAXED);
+    __atomic_store_n(&to.consumer, of.consumer, __ATOMIC_RELAXED);
+    __atomic_store_n(&to.queue, of.queue, __ATOMIC_RELEASE);
+  }
+  void end_publishing() { __atomic_store_n(&header().published.queue, 0u, __ATOMIC_RELEASE); }
   // Which completions raise an event (RRDMA_ARMED_…). After set_producer(), one of the two sides sees the
   // other.
   [[nodiscard]] std::uint32_t armed() const {

@@ -87,11 +87,16 @@ static void postpone_and_refuse(const struct rrdma_request* request) {
   usleep(300000);
 }
 
-// As a daemon that has moved the CQ, and completed a request since.
-static void begin_the_new_ring(const struct rrdma_ring_form* form) {
+static unsigned char* map_ring(const struct rrdma_ring_form* form) {
   unsigned char* ring = mmap(NULL, form->octets, PROT_READ | PROT_WRITE, MAP_SHARED, file,
                              (off_t)(RRDMA_RING_PAGE(form->handle) * kPage));
-  if (ring == MAP_FAILED) die("mmap of the new ring");
+  if (ring == MAP_FAILED) die("mmap of a ring");
+  return ring;
+}
+
+// As a daemon that has moved the CQ, and completed a request since.
+static void begin_the_new_ring(const struct rrdma_ring_form* form) {
+  unsigned char* ring = map_ring(form);
   *(unsigned long long*)(ring + kDataAt) = kForged;
   *(unsigned*)(ring + kDataAt + 12) = kReceive;
   __atomic_store_n((unsigned*)(ring + kProducerAt), 1, __ATOMIC_RELEASE);
@@ -121,6 +126,28 @@ static void die_in_query(const struct rrdma_request* request) {
   end_of_daemon();
 }
 
+// How far it comes with the completion of the first receive.
+enum { kNotWritten, kNamed, kSlotFreed, kPublished, kSteps };
+static int step;
+
+static void die_in_completion(const struct rrdma_request* request) {
+  static struct rrdma_request made;
+  if (request->op == RRDMA_OP_CREATE_QP) made = *request;
+  if (request->op != RRDMA_OP_QUERY_QP) return reply(request, 0);
+  unsigned char* queue = map_ring(&made.create_qp.receive_cq.ring);
+  unsigned char* receives = map_ring(&made.create_qp.receives);
+  struct rrdma_published* published = (struct rrdma_published*)((unsigned*)queue + RRDMA_PUBLISHED_WORD);
+  memset(queue + kDataAt, 0, kSlot);  // of the request with wr_id 0
+  *(unsigned*)(queue + kDataAt + 12) = kReceive;
+  published->producer = published->consumer = 1;
+  if (step >= kNamed) published->queue = made.handle << 1 | 1;
+  if (step >= kSlotFreed) *(volatile unsigned*)(receives + kConsumerAt) = 1;
+  if (step >= kPublished) *(volatile unsigned*)(queue + kProducerAt) = 1;
+  munmap(queue, made.create_qp.receive_cq.ring.octets);
+  munmap(receives, made.create_qp.receives.octets);
+  end_of_daemon();
+}
+
 static void accept_all(const struct rrdma_request* request) { reply(request, 0); }
 
 // As the thread of a daemon that moves packets, and goes to sleep. Then programs that ring yield to it.
@@ -131,9 +158,7 @@ static void look_for_doorbells(void) {
 
 // It takes them, and does nothing. True if there were any.
 static int take(void) {
-  unsigned char* ring = mmap(NULL, doorbell_ring.octets, PROT_READ | PROT_WRITE, MAP_SHARED, file,
-                             (off_t)(RRDMA_RING_PAGE(doorbell_ring.handle) * kPage));
-  if (ring == MAP_FAILED) die("mmap of the doorbells");
+  unsigned char* ring = map_ring(&doorbell_ring);
   volatile unsigned* const consumer = (volatile unsigned*)(ring + kConsumerAt);
   const unsigned producer = *(volatile unsigned*)(ring + kProducerAt);
   const int any = *consumer != producer;
@@ -213,8 +238,7 @@ static int be_refused(void) {
   return create_qp() ? 1 : 0;
 }
 
-// The completion in the new ring, and a flush for each receive.
-static int lose_nothing_in_a_resize(void) {
+static struct ibv_qp* qp_with_receives(void) {
   open_device();
   struct ibv_qp* qp = create_qp();
   struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1};
@@ -224,6 +248,12 @@ static int lose_nothing_in_a_resize(void) {
     struct ibv_recv_wr receive = {.wr_id = (unsigned)i}, *bad;
     if (ibv_post_recv(qp, &receive, &bad)) die("post_recv");
   }
+  return qp;
+}
+
+// The completion in the new ring, and a flush for each receive.
+static int lose_nothing_in_a_resize(void) {
+  (void)qp_with_receives();
   const int error = ibv_resize_cq(cq, 64);
   if (error != 0) printf("ibv_resize_cq: %s\n", strerror(error));
   unsigned seen = 0, forged = 0;
@@ -239,6 +269,29 @@ static int lose_nothing_in_a_resize(void) {
     printf("%u of %d flushed, %u of 1 completed\n", seen, kReceives, forged);
   fflush(stdout);
   return seen == kReceives && forged == 1 ? 0 : 1;
+}
+
+// Each receive completes once; the first one with success, unless the daemon has only begun.
+static int complete_each_once(void) {
+  struct ibv_qp_attr attr;
+  struct ibv_qp_init_attr init;
+  unsigned times[kReceives] = {0}, successes = 0, wrong = 0;
+  (void)ibv_query_qp(qp_with_receives(), &attr, IBV_QP_STATE, &init);
+  for (int tries = 0; tries < 300; ++tries) {
+    struct ibv_wc wc;
+    while (ibv_poll_cq(cq, 1, &wc) > 0) {
+      if (wc.wr_id < kReceives) ++times[wc.wr_id];
+      successes += wc.status == IBV_WC_SUCCESS;
+    }
+    usleep(1000);
+  }
+  for (int i = 0; i < kReceives; ++i) {
+    wrong += times[i] != 1;
+    if (times[i] != 1) printf("step %d: receive %d completed %u times\n", step, i, times[i]);
+  }
+  if (successes != (step != kNotWritten)) printf("step %d: %u successes\n", step, successes);
+  fflush(stdout);
+  return wrong != 0 || successes != (step != kNotWritten);
 }
 
 static void wait_for_the_next_daemon(void) {
@@ -459,6 +512,9 @@ int main(int argc, char** argv) {
   for (int i = 0; i < kAnswers; ++i) lost += run(lose_nothing_in_a_resize, die_after_resize) != 0;
   if (lost != 0) printf("%d of %d times\n", lost, kAnswers);
   judge("receives flush after a daemon that died when it had resized", lost == 0);
+  lost = 0;
+  for (step = 0; step < kSteps; ++step) lost += run(complete_each_once, die_in_completion) != 0;
+  judge("each receive completes once after a daemon that died in a completion", lost == 0);
   judge("a CQ of which only a dead daemon heard is resized",
         run_two(resize_what_no_daemon_knows, die_in_creation, know_no_queue) == 0);
   judge("a send to a dead QP completes or is refused",
