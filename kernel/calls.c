@@ -329,7 +329,9 @@ static void rrdma_flush_all(struct rrdma_dev *dev)
 		if (object) {
 			struct rrdma_srq *srq = container_of(object, struct rrdma_srq, object);
 
-			if (!srq->user && READ_ONCE(object->ready))
+			if (srq->user && READ_ONCE(object->told) == dev->last_daemon)
+				rrdma_raise_event(dev, index, IB_EVENT_SRQ_ERR);
+			else if (!srq->user && READ_ONCE(object->ready))
 				rrdma_rewind_queue(&srq->queue);
 			rrdma_release(object);
 		}

@@ -267,6 +267,17 @@ static void rrdma_drop_queues(struct rrdma_qp *qp)
 	rrdma_drop_ring(qp->receives.ring);
 }
 
+/*
+ * Receives of an SRQ complete in any order, and only its daemon knew which ones it had taken. The kernel knows it, too, for
+ * its own users (rrdma_rewind_queue()), but not for programs.
+ */
+static bool rrdma_is_lost(const struct rrdma_srq *srq, u32 daemon)
+{
+	u32 told = READ_ONCE(srq->object.told);
+
+	return srq->user && told && told != daemon;
+}
+
 static int rrdma_ask_for_qp(struct rrdma_qp *qp)
 {
 	struct rrdma_dev *dev = qp->object.dev;
@@ -276,6 +287,8 @@ static int rrdma_ask_for_qp(struct rrdma_qp *qp)
 	struct rrdma_reply reply;
 	int err;
 
+	if (qp->srq && rrdma_is_lost(qp->srq, daemon))
+		return -ENETDOWN;
 	rrdma_mark_told(&to_pd(qp->ib.pd)->object, daemon);
 	create->pd = to_pd(qp->ib.pd)->object.handle;
 	create->type = qp->ib.qp_type;
@@ -550,13 +563,9 @@ static void rrdma_raise_cq_event(struct rrdma_cq *cq)
 		cq->ib.event_handler(&event, cq->ib.cq_context);
 }
 
-static void rrdma_raise_srq_event(struct rrdma_srq *srq)
+static void rrdma_raise_srq_event(struct rrdma_srq *srq, u32 number)
 {
-	struct ib_event event = {
-		.device = srq->ib.device,
-		.element.srq = &srq->ib,
-		.event = IB_EVENT_SRQ_LIMIT_REACHED,
-	};
+	struct ib_event event = { .device = srq->ib.device, .element.srq = &srq->ib, .event = number };
 
 	srq->limit = 0;
 	if (srq->ib.event_handler)
@@ -587,10 +596,11 @@ void rrdma_raise_event(struct rrdma_dev *dev, u32 handle, u32 number)
 		if (object && READ_ONCE(object->ready))
 			rrdma_raise_cq_event(container_of(object, struct rrdma_cq, object));
 		break;
+	case IB_EVENT_SRQ_ERR:
 	case IB_EVENT_SRQ_LIMIT_REACHED:
 		object = rrdma_find(dev, handle, RRDMA_SRQ);
 		if (object && READ_ONCE(object->ready))
-			rrdma_raise_srq_event(container_of(object, struct rrdma_srq, object));
+			rrdma_raise_srq_event(container_of(object, struct rrdma_srq, object), number);
 		break;
 	default:
 		return;

@@ -217,10 +217,13 @@ static void open_device(void) {
     die("open");
 }
 
+static struct ibv_srq* srq;
+
 static struct ibv_qp* create_qp(void) {
   struct ibv_qp_init_attr form = {
       .send_cq = cq,
       .recv_cq = cq,
+      .srq = srq,
       .cap = {.max_send_wr = 4, .max_recv_wr = kReceives, .max_send_sge = 1, .max_recv_sge = 1},
       .qp_type = IBV_QPT_RC};
   return ibv_create_qp(pd, &form);
@@ -340,6 +343,37 @@ static int post_to_a_dead_qp(void) {
     if (ibv_poll_cq(cq, 1, &wc) > 0) return 0;
     usleep(1000);
   }
+  return 1;
+}
+
+static int has_event(enum ibv_event_type wanted) {
+  struct pollfd events = {.fd = context->async_fd, .events = POLLIN};
+  struct ibv_async_event event;
+  while (poll(&events, 1, 300) == 1 && ibv_get_async_event(context, &event) == 0) {
+    ibv_ack_async_event(&event);
+    if (event.event_type == wanted) return 1;
+  }
+  return 0;
+}
+
+// The next daemon does not know which of its receives the last one had taken.
+static int lose_an_srq(void) {
+  struct ibv_qp_attr attr;
+  struct ibv_qp_init_attr init;
+  struct ibv_srq_init_attr form = {.attr = {.max_wr = kReceives, .max_sge = 1}};
+  open_device();
+  struct ibv_srq* const lost = srq = ibv_create_srq(pd, &form);
+  struct ibv_qp* qp = create_qp();
+  if (!lost || !qp) die("SRQ");
+  (void)ibv_query_qp(qp, &attr, IBV_QP_STATE, &init);
+  wait_for_the_next_daemon();
+  const int heard_of_it = has_event(IBV_EVENT_SRQ_ERR);
+  const int refused = !create_qp() && errno == ENETDOWN;
+  srq = ibv_create_srq(pd, &form);
+  const int served = srq && create_qp();
+  if (heard_of_it && refused && served) return 0;
+  printf("event %d, refused %d, the next one %d\n", heard_of_it, refused, served);
+  fflush(stdout);
   return 1;
 }
 
@@ -519,6 +553,7 @@ int main(int argc, char** argv) {
         run_two(resize_what_no_daemon_knows, die_in_creation, know_no_queue) == 0);
   judge("a send to a dead QP completes or is refused",
         run_two(post_to_a_dead_qp, die_in_query, accept_all) == 0);
+  judge("an SRQ ends with its daemon", run_two(lose_an_srq, die_in_query, accept_all) == 0);
   judge("no post waits for a daemon that takes no doorbells",
         run_resting(post_beside_a_spinner, look_for_doorbells) == 0);
   judge("no post waits for a daemon that takes doorbells only",
