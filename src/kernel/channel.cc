@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 namespace rrdma::kernel {
@@ -15,7 +17,21 @@ namespace {
 
 constexpr const char* kPath = "/dev/rrdma";
 
+std::atomic<std::size_t> mappings{0};
+
+// An eighth of what the kernel allows a process stays for memory, threads and peers.
+std::size_t mappings_max() {
+  static const std::size_t max = [] {
+    std::size_t allowed = 65530;
+    std::ifstream("/proc/sys/vm/max_map_count") >> allowed;
+    return allowed - allowed / 8;
+  }();
+  return max;
+}
+
 }  // namespace
+
+Mapping::Mapping(std::uint8_t* data, std::size_t octets) : data_(data), octets_(octets) { ++mappings; }
 
 Mapping::Mapping(Mapping&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), octets_(std::exchange(other.octets_, 0)) {}
@@ -27,7 +43,9 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 }
 
 Mapping::~Mapping() {
-  if (data_ != nullptr) ::munmap(data_, octets_);
+  if (data_ == nullptr) return;
+  ::munmap(data_, octets_);
+  --mappings;
 }
 
 Result<Channel, Problem> Channel::attach(const std::string& device) {
@@ -81,6 +99,10 @@ void Channel::raise(std::uint32_t handle, std::uint32_t event) const {
 void Channel::deliver(const rrdma_mad& mad) const { (void)::ioctl(file_.get(), RRDMA_IOC_MAD, &mad); }
 
 Mapping Channel::map(std::uint64_t page, std::size_t octets, bool writable) const {
+  if (mappings >= mappings_max()) {
+    errno = ENOMEM;
+    return {};
+  }
   void* const at = ::mmap(nullptr, octets, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
                           file_.get(), static_cast<off_t>(page * kPageOctets));
   return at == MAP_FAILED ? Mapping() : Mapping(static_cast<std::uint8_t*>(at), octets);

@@ -22,7 +22,7 @@ inline constexpr std::size_t kPageOctets = 4096;
 class Mapping {
  public:
   Mapping() = default;
-  Mapping(std::uint8_t* data, std::size_t octets) : data_(data), octets_(octets) {}
+  Mapping(std::uint8_t* data, std::size_t octets);
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
@@ -55,7 +55,8 @@ class Channel {
   void notify(std::uint32_t queue) const;
   void raise(std::uint32_t handle, std::uint32_t event) const;
   void deliver(const rrdma_mad& mad) const;
-  // Empty if the kernel refuses.
+  // Empty if the kernel refuses, or if this process would have too few mappings left for its own memory:
+  // programs decide how many there are. An errno says why.
   [[nodiscard]] Mapping map(std::uint64_t page, std::size_t octets, bool writable) const;
   // Kernel memory. False: the grant has ended.
   [[nodiscard]] bool load(std::uint64_t place, std::span<std::uint8_t> to) const;

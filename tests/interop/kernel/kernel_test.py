@@ -26,8 +26,8 @@ import kernel_image  # noqa: E402
 import machine as image_machine  # noqa: E402
 import rxe_peer  # noqa: E402
 
-QUICK = ["device", "programs", "static", "kill", "dying", "remove"]
-ALL = ["device", "programs", "static", "kill", "dying", "nvme", "nfs", "iser", "rogue", "hostile", "rxe", "remove", "pyverbs", "figures"]
+QUICK = ["device", "programs", "static", "kill", "dying", "full", "remove"]
+ALL = ["device", "programs", "static", "kill", "dying", "full", "nvme", "nfs", "iser", "rogue", "hostile", "rxe", "remove", "pyverbs", "figures"]
 SOAK = ["device", "nvme", "nfs", "iser", "rogue", "hostile", "remove"]
 STAGE_SECONDS = 1200
 POISON = " slub_debug=FZPU page_poison=1 kfence.sample_interval=20"
@@ -87,6 +87,7 @@ def build_static(folder):
     with_rxe = ["gcc", "-O1", "-static", "-DRDMA_STATIC_PROVIDERS=rxe", "-o"]
     for command in ([*with_rxe, str(folder / "exchange"), str(HERE / "exchange.c"), *libraries],
                     [*with_rxe, str(folder / "cm_exchange"), str(HERE / "cm_exchange.c"), *libraries],
+                    [*with_rxe, str(folder / "hog"), str(HERE / "hog.c"), *libraries],
                     ["gcc", "-O1", "-static", "-DRDMA_STATIC_PROVIDERS=rxe", f"-I{ROOT / 'kernel'}", "-o", str(folder / "dying"),
                      str(HERE / "dying.c"), *libraries],
                     ["musl-gcc", "-O1", "-static", *headers, "-o", str(folder / "bare"), str(HERE / "bare.c")],
@@ -96,7 +97,7 @@ def build_static(folder):
         done = subprocess.run(command, text=True, capture_output=True, check=False)
         if done.returncode != 0:
             raise SystemExit(f"kernel-test: {' '.join(command)}:\n{done.stderr}")
-    return [folder / name for name in ("exchange", "cm_exchange", "dying", "bare", "hostile", "rogue", *build_go(folder))]
+    return [folder / name for name in ("exchange", "cm_exchange", "hog", "dying", "bare", "hostile", "rogue", *build_go(folder))]
 
 
 def build_go(folder):
