@@ -4,6 +4,7 @@ folder, so that a rebuild needs no new image."""
 
 import hashlib
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -32,14 +33,20 @@ class KernelImage(image.Image):
 
     def __init__(self, version, folder, daemon):
         programs = [name for name in PROGRAMS if shutil.which(name, path=image.SEARCH)]
-        # A changed recipe gets another folder.
-        recipe = hashlib.sha256((Path(__file__).read_text() + " ".join(programs)).encode()).hexdigest()
+        # A changed recipe gets another folder. So does a daemon with other libraries.
+        parts = [Path(__file__).read_text(), *programs, *self.libraries_of(daemon)]
+        recipe = hashlib.sha256(" ".join(parts).encode()).hexdigest()
         super().__init__(version, Path(folder) / recipe[:12])
         self.daemon = daemon
         image.MODULES = unique(image.MODULES + MODULES)
         image.OPTIONAL_MODULES = unique(image.OPTIONAL_MODULES + MODULES)
         image.UNPACK = unique(image.UNPACK + [f"./lib/modules/*/kernel/{name}/*" for name in FOLDERS])
         image.PROGRAMS = unique(image.PROGRAMS + programs)
+
+    @staticmethod
+    def libraries_of(program):
+        shown = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
+        return [line.split()[0] for line in shown.splitlines() if "=>" in line]
 
     def release(self):
         return self.package().removeprefix("linux-image-")

@@ -57,7 +57,7 @@ waits_for() {
 }
 start_daemon() {
   setsid /share/rrdmad --kernel rrdma0 >>/share/daemon.log 2>&1 </dev/null &
-  waits_for 15 port_is ACTIVE
+  waits_for 60 port_is ACTIVE
 }
 # with_deaths NAME COMMAND...: the command succeeds although the daemon is killed 2 s after its beginning and then every
 # 45 s; each time the next daemon starts a second later.
