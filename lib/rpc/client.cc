@@ -23,6 +23,12 @@ namespace {
 constexpr std::chrono::milliseconds kHeadStart{250};
 // The interval between looks whether the calls of an address that is gone have ended.
 constexpr std::chrono::milliseconds kRetirement{20};
+// From a millisecond to the longest pause.
+constexpr unsigned kMostDoublings = 63;
+
+std::chrono::milliseconds doubled(std::chrono::milliseconds pause, std::chrono::milliseconds most) {
+  return pause < most / 2 ? pause * 2 : most;
+}
 
 }  // namespace
 
@@ -206,7 +212,7 @@ comm::Task<void> ServerSet::look_up(Source& source) {
   source.asked = found.ok();
   const bool good = found.ok() && !found->empty();
   source.failures = good ? 0 : source.failures + 1;
-  source.due = comm::Clock::now() + (good ? options_.look_again : pause_after(source.failures - 1));
+  source.due = comm::Limit(good ? options_.look_again : pause_after(source.failures - 1)).at();
   if (!found.ok()) {
     // As if the servers did not answer: the name may be known later.
     last_ = Status(Code::kUnavailable, source.target() + ": " + found.status().message());
@@ -234,12 +240,13 @@ std::chrono::milliseconds ServerSet::part_of(std::chrono::milliseconds pause) {
 }
 
 std::chrono::milliseconds ServerSet::pause_after(unsigned failures) {
-  const unsigned doublings = std::min(failures, 20U);
-  return part_of(
-      std::min<std::chrono::milliseconds>(options_.first_pause * (1U << doublings), options_.most_pause));
+  auto pause = std::min(options_.first_pause, options_.most_pause);
+  for (unsigned i = std::min(failures, kMostDoublings); i > 0; --i)
+    pause = doubled(pause, options_.most_pause);
+  return part_of(pause);
 }
 
-void ServerSet::back_off(Place& place) { place.due = comm::Clock::now() + pause_after(place.failures++); }
+void ServerSet::back_off(Place& place) { place.due = comm::Limit(pause_after(place.failures++)).at(); }
 
 bool ServerSet::wanted() const {
   if (options_.pick != Pick::kFirst) return true;
@@ -321,7 +328,8 @@ comm::Task<void> ServerSet::keep(std::shared_ptr<Place> held) {
     if (place.gone) break;
     doubt_names();
     // A server that accepts connections and drops them is no better than one that refuses them.
-    if (!connected || comm::Clock::now() - place.since < options_.most_pause) {
+    const auto lasted = std::chrono::floor<std::chrono::milliseconds>(comm::Clock::now() - place.since);
+    if (!connected || lasted < options_.most_pause) {
       back_off(place);
       want();
     }
@@ -401,7 +409,7 @@ comm::Task<Result<Channel>> ServerSet::channel(comm::Limit limit, std::string ke
 }
 
 comm::Task<Status> ServerSet::rest(std::chrono::milliseconds pause, comm::Limit limit) {
-  const auto until = comm::Clock::now() + part_of(pause);
+  const auto until = comm::Limit(part_of(pause)).at();
   if (until >= limit.at()) co_return Status(Code::kDeadlineExceeded, "no time is left for another try");
   for (const std::uint64_t connections = counters_.connections; counters_.connections == connections;) {
     ChangeWaiter waiter(*context_, comm::Limit(until, limit.stop()));
@@ -452,7 +460,7 @@ comm::Task<bool> Client::Attempts::next(Status& status, comm::Limit limit, bool 
     if (connected && !client_->servers_->allows()) co_return false;
     ++made_;
   }
-  pause_ = pause_.count() == 0 ? options.first_pause : std::min(pause_ * 2, options.most_pause);
+  pause_ = pause_.count() == 0 ? options.first_pause : detail::doubled(pause_, options.most_pause);
   Status rested = co_await client_->servers_->rest(pause_, std::move(limit));
   if (!rested.ok()) {
     if (rested.code() != Code::kDeadlineExceeded) status = std::move(rested);

@@ -168,6 +168,11 @@ class RRDMA_COMM_API Context {
   [[nodiscard]] bool arm();
 
   [[nodiscard]] Sleeping sleep(Clock::duration duration, std::stop_token stop = {});
+  // The same for durations that the clock cannot express.
+  template <typename Rep, typename Period>
+  [[nodiscard]] Sleeping sleep(std::chrono::duration<Rep, Period> duration, std::stop_token stop = {}) {
+    return sleep_until(Limit(duration).at(), std::move(stop));
+  }
   [[nodiscard]] Sleeping sleep_until(Clock::time_point at, std::stop_token stop = {});
   // Lets all other ready coroutines run first.
   [[nodiscard]] Sleeping yield();

@@ -53,11 +53,11 @@ class Reconnecting {
       if (!may_pass || attempt == backoff_.tries) co_return connected.error();
       // Randomise the pause, so that the clients of a lost server do not reconnect all at once.
       std::uniform_int_distribution<std::int64_t> part(pause.count() / 2, pause.count());
-      const Clock::time_point next = Clock::now() + std::chrono::milliseconds(part(random_));
+      const Clock::time_point next = Limit(std::chrono::milliseconds(part(random_))).at();
       if (next > limit.at()) co_return connected.error();
       auto slept = co_await context_->sleep_until(next, limit.stop());
       if (!slept) co_return slept.error();
-      pause = std::min(pause * 2, backoff_.most);
+      pause = pause < backoff_.most / 2 ? pause * 2 : backoff_.most;
     }
   }
   // The number of connections established so far.

@@ -197,8 +197,7 @@ class RRDMA_RPC_API Client : public detail::Calls<Client> {
     scope.spawn(compete<R>(&race, method, argument, options));
     for (unsigned left = hedging().most; !race.answer;) {
       const bool more = left != 0;
-      const auto at = comm::Clock::now() + hedging().after;
-      comm::Signal signal(context(), more ? comm::Limit(at) : comm::Limit());
+      comm::Signal signal(context(), more ? comm::Limit(hedging().after) : comm::Limit());
       const detail::WaitPlace::Stay stay(race.place, signal);
       static_cast<void>(co_await signal);
       if (race.answer || !more) continue;

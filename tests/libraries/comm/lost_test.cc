@@ -152,9 +152,12 @@ TEST_F(Lost, TheLongestDurationsAreNoLimit) {
   Profile patient;
   patient.keep_alive = kLongest;
   Pair pair = connect(patient);
+  auto sleeping = context_.sleep(kLongest);
+  sleeping.start();
   context_.run_until([] { return false; }, Clock::now() + 20ms);
   EXPECT_TRUE(pair.client.open());
   EXPECT_EQ(pair.client.counters().keep_alives, 0U);
+  EXPECT_FALSE(sleeping.done());
 }
 
 TEST_F(Lost, ContainersInRegisteredMemory) {

@@ -400,6 +400,10 @@ TEST_F(Clients, OnlyIdempotentCallsAreHedged) {
   EXPECT_EQ(client.counters().hedged, 0U);
   EXPECT_TRUE(run(client.call<&Till::balance>({}, kPatience)).ok());
   EXPECT_EQ(client.counters().hedged, 3U);
+  options.hedging.after = std::chrono::milliseconds::max();
+  Client patient(context_, servers.addresses(), options);
+  EXPECT_TRUE(run(patient.call<&Till::balance>({}, kPatience)).ok());
+  EXPECT_EQ(patient.counters().hedged, 0U);
 }
 
 }  // namespace client_test

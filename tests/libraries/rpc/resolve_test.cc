@@ -178,6 +178,20 @@ TEST_F(Sources, AFileIsWatched) {
   EXPECT_EQ(two_.server.counters().connections, 1U);
 }
 
+// The longest interval means never.
+TEST_F(Sources, AreNotLookedAtAgain) {
+  const File file;
+  file.write(one_.address());
+  ClientOptions options = quick();
+  options.look_again = std::chrono::milliseconds::max();
+  Client client(context_, {"file:" + file.path()}, options);
+  EXPECT_EQ(run(ask(client)).value(), 1U);
+  file.write(two_.address());
+  context_.run_until([] { return false; }, Clock::now() + 20ms);
+  EXPECT_EQ(run(ask(client)).value(), 1U);
+  EXPECT_EQ(two_.booth.calls, 0U);
+}
+
 TEST_F(Sources, AFileThatComesLater) {
   const File file;
   ClientOptions options = quick();
