@@ -278,21 +278,23 @@ bool Reactor::turn() {
   owner_.store(this_thread(), std::memory_order_relaxed);
   bool any = poll_completions() != 0;
   if (any ? ++busy_turns_ >= kBusyTurnsToLook : ++idle_turns_ >= idle_turns_to_look_) any |= look_around();
+  bool handled = false;  // the program's code ran
   if (inbox_->flagged()) {
-    any = true;
+    handled = true;
     inbox_->drain();
   }
-  any |= fire_timers();
+  handled |= fire_timers();
   if (!yielding_.empty()) complete_yielding();
   if (!ready_.empty()) {
-    any = true;
+    handled = true;
     resume_ready();
-    turns_to_clock_ = std::min(turns_to_clock_, kTurnsWithHandlers);
   }
   if (wakes_waiting) [[unlikely]] {
-    any = true;
+    handled = true;
     resume_wakes();
   }
+  if (handled) turns_to_clock_ = std::min(turns_to_clock_, kTurnsWithHandlers);
+  any |= handled;
   if (unsettled()) settle_all();
   if (!leaving_.empty()) let_go();
   turning_ = false;

@@ -1,6 +1,7 @@
 // The ways to wait: messages arrive with each of them, and a sleeping thread uses no CPU time.
 #include <time.h>
 
+#include <functional>
 #include <thread>
 
 #include "tests/libraries/comm/world.h"
@@ -61,6 +62,23 @@ TEST_P(Waiting, ATimerIsOnTimeBesideSlowHandlers) {
     over = true;
     co_await scope.join();
   }(context_));
+}
+
+TEST_P(Waiting, ATimerIsOnTimeBesideSlowFunctions) {
+  bool over = false;
+  int left = 200;
+  std::function<void()> again = [&] {
+    std::this_thread::sleep_for(10ms);
+    if (!over && --left > 0) context_.post(again);
+  };
+  context_.post(again);
+  const auto due = Clock::now() + 50ms;
+  auto sleeping = context_.sleep(50ms);
+  sleeping.start();
+  EXPECT_TRUE(context_.run_until([&] { return sleeping.done(); }, Clock::now() + kPatience));
+  EXPECT_LT(Clock::now() - due, 300ms);
+  over = true;
+  context_.run_until([] { return false; }, Clock::now() + 50ms);
 }
 
 // An event that was not taken would end every sleep at once: the first sleep requests one, and the exchange
