@@ -234,8 +234,9 @@ class Scope {
   // instead.
   void spawn(Task<void> task) {
     rethrow();
+    const Handle child = run(this, std::move(task));  // throws if there is no memory
     ++size_;
-    run(this, std::move(task)).resume();
+    child.resume();
   }
   // The stop token for the tasks; cancel() requests a stop.
   [[nodiscard]] std::stop_token token() const { return source_.get_token(); }

@@ -8,7 +8,8 @@
 
 namespace {
 std::size_t allocations = 0;
-}
+[[maybe_unused]] bool exhausted = false;  // operator new throws
+}  // namespace
 
 // GCC defines macros, clang has __has_feature.
 #if defined(__has_feature)
@@ -28,7 +29,7 @@ inline constexpr bool kSanitized = false;
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(std::size_t size) {
   ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
+  if (void* memory = exhausted ? nullptr : std::malloc(size)) return memory;
   throw std::bad_alloc();
 }
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {

@@ -247,4 +247,23 @@ TEST_F(Memory, NoAllocationForAMessage) {
   EXPECT_EQ(allocations - before, 0U);
 }
 
+TEST_F(Memory, AScopeWithoutMemoryForATask) {
+  if (kSanitized) GTEST_SKIP() << "operator new is not replaced";
+  const auto wait = []() -> Task<> { co_await std::suspend_always(); };
+  std::vector<Task<>> tasks;
+  for (int i = 0; i < 5000; ++i) tasks.push_back(wait());  // more than there are free frames
+  Scope scope;
+  std::size_t begun = 0;
+  bool failed = false;
+  exhausted = true;
+  try {
+    for (; begun < tasks.size(); ++begun) scope.spawn(std::move(tasks[begun]));
+  } catch (const std::bad_alloc&) {
+    failed = true;
+  }
+  exhausted = false;
+  EXPECT_TRUE(failed);
+  EXPECT_EQ(scope.size(), begun);
+}
+
 }  // namespace comm_test::memory_test
