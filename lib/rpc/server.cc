@@ -5,6 +5,7 @@
 #include <map>
 
 #include "lib/rpc/method_names.h"
+#include "lib/rpc/patience.h"
 #include "lib/rpc/proof.h"
 #include "lib/rpc/server_connection.h"
 #include "lib/rpc/this_host.h"
@@ -233,8 +234,10 @@ comm::Task<void> ServerState::serve(comm::Incoming incoming) {
   profile.send_depth = options_.depth;
   profile.keep_alive = options_.keep_alive;
   profile.hello = std::span(octets).first(encrypt ? kEncryptedHelloSize : kServerHelloSize);
-  auto endpoint = co_await incoming.accept(*context_, profile, comm::Limit(std::chrono::seconds(10)));
-  if (!endpoint || aborts_ != aborts) co_return;
+  auto accepted = co_await comm::when_any(incoming.accept(*context_, profile), patience(*context_));
+  if (accepted.index() == 1 || aborts_ != aborts) co_return;
+  auto& endpoint = std::get<0>(accepted);
+  if (!endpoint) co_return;
   ++counts_.connections;
   log(LogLevel::kInfo, "connected", endpoint->peer(), encrypt ? "encrypted" : "");
   ServerConnection connection(*this, std::move(*endpoint), *hello, answer.version, std::move(expected),

@@ -4,12 +4,13 @@
 #include <exception>
 #include <limits>
 
+#include "lib/rpc/patience.h"
+
 namespace rrdma::rpc {
 inline namespace v0 {
 namespace detail {
 namespace {
 constexpr std::size_t kLateHandlers = 16;
-constexpr std::chrono::seconds kProofPatience{10};
 // The interval between looks for room while unread stream items take it.
 constexpr std::chrono::milliseconds kRoomInterval{5};
 }  // namespace
@@ -33,6 +34,12 @@ ServerConnection::~ServerConnection() {
   server_->moved_out();
 }
 
+comm::Task<comm::Result<comm::Message>> ServerConnection::receive_first() {
+  auto first = co_await comm::when_any(line_.endpoint().receive(), patience(server_->context()));
+  if (first.index() == 0) co_return std::get<0>(std::move(first));
+  co_return comm::Error(comm::Code::kDeadline, comm::During::kReceive);
+}
+
 comm::Task<void> ServerConnection::run() {
   // A server that is shutting down has closed it already.
   const std::string peer(line_.endpoint() ? line_.endpoint().peer() : std::string_view());
@@ -44,9 +51,12 @@ comm::Task<void> ServerConnection::run() {
     if (!line_.endpoint()) break;
     comm::Message message = line_.endpoint().try_receive();
     if (!message) {
-      comm::Limit patience;
-      if (expected_) patience = comm::Limit(kProofPatience);
-      auto received = co_await line_.endpoint().receive(patience);
+      comm::Result<comm::Message> received = comm::Error();
+      if (expected_) {
+        received = co_await receive_first();
+      } else {
+        received = co_await line_.endpoint().receive();
+      }
       if (!received) break;
       message = std::move(*received);
     }

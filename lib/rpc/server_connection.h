@@ -104,6 +104,8 @@ class ServerConnection final : public comm::detail::Link {
   void replied(const ServerCall& call, const Status& status);
 
  private:
+  // While the client has yet to show the secret.
+  comm::Task<comm::Result<comm::Message>> receive_first();
   // Returns false if the client violated the protocol.
   bool handle(comm::Message& message);
   void announce();

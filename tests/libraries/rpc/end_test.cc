@@ -1,8 +1,10 @@
 // The end of servers and connections: drain, abort, foreign peers.
 #include <algorithm>
 #include <memory>
+#include <thread>
 #include <vector>
 
+#include "lib/rpc/patience.h"
 #include "tests/libraries/rpc/world.h"
 
 namespace rpc_test::end_test {
@@ -120,6 +122,16 @@ TEST_F(Ends, DestroyingTheServer) {
   server_ = Server(context_);
   EXPECT_TRUE(context_.run_until([&] { return call.done(); }, Clock::now() + kPatience));
   EXPECT_EQ(call.take().status().code(), Code::kUnavailable);
+}
+
+// While a program is stopped, the answer that it waits for may arrive.
+TEST_F(Ends, PatienceOutlastsAStop) {
+  auto waiting = rrdma::rpc::detail::patience(context_, 5ms);
+  waiting.start(std::noop_coroutine());
+  std::this_thread::sleep_for(100ms);
+  for (int i = 0; i < 100; ++i) context_.poll();
+  EXPECT_FALSE(waiting.done());
+  EXPECT_TRUE(context_.run_until([&] { return waiting.done(); }, Clock::now() + kPatience));
 }
 
 TEST_F(Ends, StrangersAreRefused) {
