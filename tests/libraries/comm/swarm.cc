@@ -45,7 +45,7 @@ Task<> send_numbers(Context& context, Endpoint& end, Way& way, std::uint64_t see
       good = (co_await end.send(std::move(*buffer), any_limit(random))).ok();
     } else if (random.chance(30)) {
       // Give up by destruction after a while.
-      auto answer = co_await when_any(end.send(std::move(*buffer), kPatience),
+      auto answer = co_await when_any(end.send(std::move(*buffer), kFar),
                                       context.sleep(std::chrono::microseconds(random.below(500))));
       good = answer.index() == 0 && std::get<0>(answer).ok();
     } else {
@@ -59,7 +59,7 @@ Task<> send_numbers(Context& context, Endpoint& end, Way& way, std::uint64_t see
     way.aborted = true;
     end.abort();
   } else if (random.chance(50)) {
-    auto closed = co_await end.close(kPatience);
+    auto closed = co_await end.close(kFar);
     if (!closed && closed.error().code() != Code::kPeerGone && closed.error().code() != Code::kClosed)
       fail(seed, closed.error().what());
   }
@@ -74,8 +74,8 @@ Task<> receive_numbers(Context& context, Endpoint& end, Way& way, std::uint64_t 
     if (random.chance(80)) {
       message = co_await end.receive(any_limit(random));
     } else {
-      auto answer = co_await when_any(end.receive(kPatience),
-                                      context.sleep(std::chrono::microseconds(random.below(500))));
+      auto answer =
+          co_await when_any(end.receive(kFar), context.sleep(std::chrono::microseconds(random.below(500))));
       if (answer.index() == 1) continue;
       message = std::move(std::get<0>(answer));
     }
@@ -143,7 +143,7 @@ Task<> connection(Context& context, Endpoint client, Endpoint server, RemoteSpan
 // An unrelated connection: while another peer dies, every message arrives in order.
 Task<> go_on(Context& context, Endpoint near, Endpoint far, const bool& over, std::uint64_t seed) {
   for (std::uint32_t number = 1; !over || number < 10; ++number) {
-    auto [sent, message] = co_await when_all(near.send(number, kPatience), far.receive(kPatience));
+    auto [sent, message] = co_await when_all(near.send(number, kFar), far.receive(kFar));
     if (!sent || !message)
       fail(seed, "while another peer died: " + (sent ? message.error() : sent.error()).what());
     if (message->as<std::uint32_t>() != number) fail(seed, "while another peer died, a message was lost");
@@ -168,8 +168,8 @@ Task<> run_connections(Context& context, Listener& listener, std::string where, 
   const std::uint64_t peaceful = 1 + seed % 3;
   for (std::uint64_t i = 0; i < peaceful + (seed % seeds_for_a_kill == 0 ? 1 : 0); ++i) {
     const std::uint64_t own = seed * 100 + i;
-    auto [near, far] = co_await when_all(context.connect(where, any_profile(own), kPatience),
-                                         listener.accept(any_profile(own + 1), kPatience));
+    auto [near, far] = co_await when_all(context.connect(where, any_profile(own), kFar),
+                                         listener.accept(any_profile(own + 1), kFar));
     if (!near || !far) fail(own, near ? far.error().what() : near.error().what());
     if (i < peaceful) {
       scope.spawn(connection(context, std::move(*near), std::move(*far), memory, word, own));
@@ -192,10 +192,12 @@ void run_seed(std::uint64_t seed) {
       share(context, std::span<std::uint64_t>(word), Access::kAtomic | Access::kRead | Access::kWrite)
           .value_or_throw();
   const std::size_t before = context.pool().in_use();
-  context.run(run_connections(context, listener, std::string(listener.address()), memory.remote(),
-                              counter.remote()[0], seed));
-  if (!context.run_until([&] { return context.endpoints() <= 1; }, Clock::now() + kPatience))
-    fail(seed, "an endpoint does not go");
+  const auto first = context.run(when_any(run_connections(context, listener, std::string(listener.address()),
+                                                          memory.remote(), counter.remote()[0], seed),
+                                          seeds::time_to_run(context, 2 * seeds::kPatience)));
+  if (first.index() == 1) fail(seed, "it does not end");
+  const auto alone = [&] { return context.endpoints() <= 1; };
+  if (!seeds::run_until(context, alone)) fail(seed, "an endpoint does not go");
   if (context.pool().in_use() != before)
     fail(seed, "memory was lost: " + std::to_string(context.pool().in_use() - before) + " octets");
 }

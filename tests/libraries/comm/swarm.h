@@ -17,7 +17,7 @@ using namespace rrdma::comm;
 using namespace std::chrono_literals;
 using seeds::address_of;
 using seeds::fail;
-using seeds::kPatience;
+using seeds::kFar;
 using seeds::Random;
 
 // A number first, then a pattern of it.
@@ -33,7 +33,7 @@ inline bool sound(std::span<const std::byte> octets, std::uint32_t number) {
 }
 
 inline Limit any_limit(Random& random) {
-  if (random.chance(70)) return Limit(kPatience);
+  if (random.chance(70)) return Limit(kFar);
   return Limit(std::chrono::microseconds(random.below(3000)));
 }
 inline std::size_t any_size(Random& random) { return 4 + random.below(random.chance(50) ? 100 : 2000); }

@@ -80,8 +80,9 @@ struct Plan {
 struct Tie {
   Endpoint end;
   std::uint64_t seed;
-  const bool* killed;   // the victim was killed; null on its own side
-  bool closed = false;  // this side has ended it
+  const bool* killed;                   // the victim was killed; null on its own side
+  const seeds::Pulse* pulse = nullptr;  // of the victim
+  bool closed = false;                  // this side has ended it
 };
 
 // Fails if this error of an operation was not permitted.
@@ -93,7 +94,7 @@ void judge(const Tie& tie, const Error& error) {
     if (code == Code::kPeerGone || code == Code::kClosedByPeer || code == Code::kClosed) return;
     fail(tie.seed, "the victim: " + error.what());
   }
-  if (!*tie.killed) fail(tie.seed, "nobody was killed yet: " + error.what());
+  if (!*tie.killed && !tie.pulse->paused()) fail(tie.seed, "nobody was killed yet: " + error.what());
   if (code != Code::kPeerGone) fail(tie.seed, "the peer was killed: " + error.what());
   if (error.peer() != tie.end.peer()) fail(tie.seed, "the peer is not named: " + error.what());
 }
@@ -230,13 +231,13 @@ Task<> end_one(Scene& scene, Tie& tie, Random& random) {
     tie.end.abort();
     co_return;
   }
-  auto closed = co_await tie.end.close(kPatience);
+  auto closed = co_await tie.end.close(kFar);
   if (!closed) judge(tie, closed.error());
 }
 
 void begin_talk(Scene& scene, Endpoint end, std::uint64_t number, Random& random) {
   const std::uint64_t own = scene.seed + 10 * number;
-  Tie& tie = scene.ties.emplace_back(Tie{std::move(end), own, &scene.killed});
+  Tie& tie = scene.ties.emplace_back(Tie{std::move(end), own, &scene.killed, &scene.victim.pulses->victim});
   scene.talks.spawn(talk(scene.context, tie, own, Plan::silent(scene.seed, number)));
   if (random.chance(20)) scene.talks.spawn(end_one(scene, tie, random));
 }
@@ -246,13 +247,13 @@ Task<> meet(Scene& scene, Listener& listener, const Lent& lent, Random& random) 
   for (std::uint64_t i = 0; i < plan.connections; ++i) {
     const Profile profile = lent.profile(scene.seed + i);
     if (plan.victim_listens) {
-      auto end = co_await scene.context.connect(scene.victim.address, profile, kPatience);
+      auto end = co_await scene.context.connect(scene.victim.address, profile, kFar);
       if (end) {
         begin_talk(scene, std::move(*end), i, random);
         continue;
       }
       const Error& error = end.error();
-      if (!scene.killed || error.peer() != scene.victim.address ||
+      if ((!scene.killed && !scene.victim.pulses->victim.paused()) || error.peer() != scene.victim.address ||
           (error.code() != Code::kPeerGone && error.code() != Code::kUnreachable &&
            error.code() != Code::kRefused))
         fail(scene.seed, "connecting, and the peer was " + std::string(scene.killed ? "" : "not ") +
@@ -270,14 +271,16 @@ Task<> meet(Scene& scene, Listener& listener, const Lent& lent, Random& random) 
 }
 
 Task<Clock::duration> kill_and_wait(Scene& scene) {
-  co_await seeds::await_the_moment(scene.context, scene.seed);
+  co_await when_any(seeds::await_the_moment(scene.context, scene.seed),
+                    scene.victim.pulses->killer.beat(scene.context));
   scene.killed = true;
   seeds::kill(scene.victim, scene.seed);
   const auto begin = Clock::now();
   // Requests sent before the kill have arrived by now, so stop waiting for more.
   static_cast<void>(co_await when_any(scene.talks.join(), scene.context.sleep(200ms)));
   scene.nobody_comes.request_stop();
-  const auto over = co_await when_any(scene.talks.join(), scene.context.sleep(kPatience));
+  const auto over =
+      co_await when_any(scene.talks.join(), seeds::time_to_run(scene.context, seeds::kPatience));
   if (over.index() == 1)
     fail(scene.seed, std::to_string(scene.talks.size()) + " waiters do not know that their peer is dead");
   co_return Clock::now() - begin;
@@ -323,9 +326,9 @@ Task<> live(Context& context, std::uint64_t seed, std::string address) {
     const Profile profile = lent.profile(own);
     Result<Endpoint> end = Error();
     if (plan.victim_listens) {
-      end = co_await listener.accept(profile, kPatience);
+      end = co_await listener.accept(profile, kFar);
     } else {
-      end = co_await context.connect(address, profile, kPatience);
+      end = co_await context.connect(address, profile, kFar);
     }
     if (!end) fail(seed, "the victim: " + end.error().what());
     Tie& tie = ties.emplace_back(Tie{std::move(*end), own, nullptr});
@@ -341,7 +344,8 @@ int be_killed(int count, char** words) {
   seeds::end_with_parent();
   if (count != 4) return 2;
   Context context = Context::open().value_or_throw();
-  context.run(live(context, std::strtoull(words[2], nullptr, 10), words[3]));
+  context.run(when_any(seeds::pulses_of_this_victim().victim.beat(context),
+                       live(context, std::strtoull(words[2], nullptr, 10), words[3])));
   return 0;
 }
 

@@ -26,7 +26,7 @@ comm::Clock::duration longest_until_all_knew{};
 Task<> one_channel(World& world, std::string address, std::uint64_t seed) {
   Random random(seed);
   Way way;
-  auto connected = co_await rpc::connect(world.context, address, any_channel(random, way), kPatience);
+  auto connected = co_await rpc::connect(world.context, address, any_channel(random, way), kFar);
   if (!connected.ok()) fail(world.seed, "connect: " + connected.status().what());
   rpc::Channel channel = std::move(*connected);
   comm::Scope calls;
@@ -62,8 +62,16 @@ Task<> one_world(World& world, rpc::Server& server) {
     scope.spawn(one_channel(world, address, world.seed * 10 + i));
   if (world.seed % seeds_for_a_kill == 0) scope.spawn(one_kill(world, address));
   co_await scope.join();
-  rpc::Status drained = co_await server.drain(kPatience);
+  rpc::Status drained = co_await server.drain(kFar);
   if (!drained.ok()) fail(world.seed, "drain: " + drained.what());
+}
+
+// Fails if the seed does not end.
+Task<> watch(const World& world) {
+  co_await seeds::time_to_run(world.context, seeds::kPatience);
+  std::string left = "it does not end; calls that did not:";
+  for (const std::uint32_t number : world.open) left += ' ' + std::to_string(number);
+  fail(world.seed, left);
 }
 
 void run_seed(std::uint64_t seed) {
@@ -77,12 +85,12 @@ void run_seed(std::uint64_t seed) {
     const rpc::Status listening = server.listen(address_of(context) + ":0");
     if (!listening.ok()) fail(seed, listening.what());
     World world{context, ledger, seed};
-    context.run(one_world(world, server));
+    context.run(comm::when_any(one_world(world, server), watch(world)));
     if (server.calls() != 0 || server.counters().broken != 0)
       fail(seed, "a handler still runs, or an end broke the protocol");
   }
-  if (!context.run_until([] { return context.endpoints() == 0; }, comm::Clock::now() + kPatience))
-    fail(seed, "an endpoint is left");
+  const auto alone = [] { return context.endpoints() == 0; };
+  if (!seeds::run_until(context, alone)) fail(seed, "an endpoint is left");
   if (context.pool().in_use() != 0)
     fail(seed, std::to_string(context.pool().in_use()) + " octets did not come back");
 }

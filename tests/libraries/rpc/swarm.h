@@ -6,13 +6,15 @@
 // successful result is right. Every item of a stream names its call and its place in it. Items arrive in
 // order without gaps, completely if the stream ended well, and never at another call. Streams of either side
 // that are used after their call was cancelled or has ended do nothing. A call fails only because of its
-// caller (deadline, cancellation, closed channel) or an event at its server.
+// caller (deadline, cancellation, closed channel) or an event at its server. A server in another process may
+// be taken for dead if it had no processor for long (victim.h).
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -20,6 +22,7 @@
 
 #include "rrdma/rpc/rpc.h"
 #include "tests/libraries/comm/seeds.h"
+#include "tests/libraries/comm/victim.h"
 
 namespace rpc_swarm {
 
@@ -28,7 +31,7 @@ using namespace std::chrono_literals;
 using comm::Task;
 using seeds::address_of;
 using seeds::fail;
-using seeds::kPatience;
+using seeds::kFar;
 using seeds::Random;
 
 constexpr std::uint32_t kNumbers = 1 << 16;
@@ -91,19 +94,24 @@ struct World {
   Ledger& ledger;
   std::uint64_t seed;
   std::uint32_t next = 1;                             // call
+  std::set<std::uint32_t> open = {};                  // calls
   std::unordered_set<std::uint32_t> repeatable = {};  // calls
 };
 
 // The calls on one path, and the events that may affect them.
 struct Way {
-  bool cut = false;              // this side closed the channel
-  const bool* killed = nullptr;  // the server was killed
-  bool drains = false;           // the server may drain at some time
-  bool patient = false;          // and waits for the calls that it has started
+  bool cut = false;                     // this side closed the channel
+  const bool* killed = nullptr;         // the server was killed
+  const seeds::Pulse* pulse = nullptr;  // of the server's process, if it is another one
+  bool drains = false;                  // the server may drain at some time
+  bool patient = false;                 // and waits for the calls that it has started
   std::vector<std::uint32_t> numbers = {};
   std::size_t told = 0;      // ends reported by the channel
   std::size_t repeated = 0;  // calls that a client repeated
 };
+
+// Whether calls may end with kUnavailable.
+bool may_fail(const Way& way);
 
 rpc::ChannelOptions any_channel(Random& random, Way& way);
 rpc::ServerOptions any_server(Random& random);

@@ -120,11 +120,11 @@ Task<> use_late(comm::Context& context, Stream stream, std::uint64_t seed, std::
     static_cast<void>(co_await context.sleep(std::chrono::microseconds(1 + random.below(2000))));
     rpc::Status status;
     if constexpr (requires { stream.read(); }) {
-      const auto item = co_await stream.read(kPatience);
+      const auto item = co_await stream.read(kFar);
       if (item) fail(seed, "a handler that has ended read an item of call " + std::to_string(call_of(*item)));
       status = stream.status();
     } else {
-      status = co_await stream.write(text_of(number, kNever, random.below(9000)), kPatience);
+      status = co_await stream.write(text_of(number, kNever, random.below(9000)), kFar);
     }
     if (status.code() != rpc::Code::kCancelled)
       fail(seed, "the stream of a handler that has ended: " + status.what());
@@ -237,7 +237,7 @@ class Wishes {
  public:
   explicit Wishes(Random& random) : hurried_(random.chance(25)) {
     options_.limit =
-        hurried_ ? comm::Limit(std::chrono::microseconds(random.below(3000))) : comm::Limit(kPatience);
+        hurried_ ? comm::Limit(std::chrono::microseconds(random.below(3000))) : comm::Limit(kFar);
     if (random.chance(30)) options_.lend = 1 + random.below(200000);
     if (random.chance(20)) options_.metadata.add("n", std::string(random.below(200), 'm'));
   }
@@ -250,10 +250,22 @@ class Wishes {
   rpc::CallOptions options_;
 };
 
-std::uint32_t new_call(World& world, Way& way) {
-  way.numbers.push_back(world.next);
-  return world.next++;
-}
+// The number of a new call, which is open as long as this object exists.
+class Number {
+ public:
+  Number(World& world, Way& way) : world_(world), number_(world.next++) {
+    way.numbers.push_back(number_);
+    world_.open.insert(number_);
+  }
+  Number(const Number&) = delete;
+  Number& operator=(const Number&) = delete;
+  ~Number() { world_.open.erase(number_); }
+  operator std::uint32_t() const { return number_; }
+
+ private:
+  World& world_;
+  std::uint32_t number_;
+};
 
 bool allowed(const rpc::Status& status, const Wishes& wishes, const Way& way) {
   using rpc::Code;
@@ -261,7 +273,7 @@ bool allowed(const rpc::Status& status, const Wishes& wishes, const Way& way) {
     case Code::kOk: return true;
     case Code::kDeadlineExceeded: return wishes.hurried();
     case Code::kCancelled: return wishes.hurried() || way.cut;
-    case Code::kUnavailable: return way.drains || (way.killed != nullptr && *way.killed);
+    case Code::kUnavailable: return may_fail(way);
     default: return false;
   }
 }
@@ -280,7 +292,7 @@ void judge(const World& world, std::uint32_t number, const rpc::Status& status, 
 Task<> one_echo(World& world, rpc::Channel channel, std::uint64_t seed, Way& way) {
   Random random(seed);
   const Wishes wishes(random);
-  const std::uint32_t number = new_call(world, way);
+  const Number number(world, way);
   const std::string text = text_of(number, 0, any_size(random));
   if (random.chance(15)) {
     // Give up by destruction after a while.
@@ -298,8 +310,8 @@ Task<> one_echo(World& world, rpc::Channel channel, std::uint64_t seed, Way& way
 Task<> one_scan(World& world, rpc::Channel channel, std::uint64_t seed, Way& way) {
   Random random(seed);
   const Wishes wishes(random);
-  const Items wish{new_call(world, way), random.below(200),
-                   random.chance(90) ? random.below(2000) : random.below(100000)};
+  const Number number(world, way);
+  const Items wish{number, random.below(200), random.chance(90) ? random.below(2000) : random.below(100000)};
   auto opened = co_await channel.call<&Bench::items>(wish, wishes.options());
   if (!opened.ok()) {
     judge(world, wish.number, opened.status(), wishes, way);
@@ -309,7 +321,7 @@ Task<> one_scan(World& world, rpc::Channel channel, std::uint64_t seed, Way& way
   const std::uint32_t leave_at = random.chance(20) ? random.below(100) : ~0U;
   for (std::uint32_t next = 0;; ++next) {
     if (next == leave_at) co_return;
-    auto item = co_await stream.read(kPatience);
+    auto item = co_await stream.read(kFar);
     if (!item) {
       if (stream.status().ok() && next != wish.count) fail(world.seed, "a stream that ended well has a gap");
       break;
@@ -325,7 +337,7 @@ Task<> one_scan(World& world, rpc::Channel channel, std::uint64_t seed, Way& way
 Task<> one_sum(World& world, rpc::Channel channel, std::uint64_t seed, Way& way) {
   Random random(seed);
   const Wishes wishes(random);
-  const std::uint32_t number = new_call(world, way);
+  const Number number(world, way);
   auto opened = co_await channel.call<&Bench::sum>(wishes.options());
   if (!opened.ok()) {
     judge(world, number, opened.status(), wishes, way);
@@ -336,12 +348,12 @@ Task<> one_sum(World& world, rpc::Channel channel, std::uint64_t seed, Way& way)
   std::uint64_t sum = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::string text = argument_of(number, i, count, random);
-    rpc::Status sent = co_await stream.write(text, kPatience);
+    rpc::Status sent = co_await stream.write(text, kFar);
     if (!sent.ok()) break;
     sum += text.size();
     if (random.chance(1)) co_return;
   }
-  auto result = co_await stream.finish(kPatience);
+  auto result = co_await stream.finish(kFar);
   if (result.ok() && *result != sum) fail(world.seed, "a sum is wrong: items were lost");
   judge(world, number, result.status(), wishes, way);
 }
@@ -351,7 +363,7 @@ using Conversation = rpc::Conversation<std::string, std::string>;
 Task<> say_all(Conversation& stream, std::uint32_t number, std::uint32_t count, std::uint64_t seed) {
   Random random(seed);
   for (std::uint32_t i = 0; i < count; ++i) {
-    rpc::Status sent = co_await stream.write(argument_of(number, i, count, random), kPatience);
+    rpc::Status sent = co_await stream.write(argument_of(number, i, count, random), kFar);
     if (!sent.ok()) co_return;
   }
   static_cast<void>(stream.writes_done());
@@ -359,7 +371,7 @@ Task<> say_all(Conversation& stream, std::uint32_t number, std::uint32_t count, 
 
 Task<> hear_all(const World& world, Conversation& stream, std::uint32_t number, std::uint32_t count) {
   for (std::uint32_t next = 0;; ++next) {
-    auto item = co_await stream.read(kPatience);
+    auto item = co_await stream.read(kFar);
     if (!item) {
       if (stream.status().ok() && next != count) fail(world.seed, "a talk that ended well has a gap");
       co_return;
@@ -372,7 +384,7 @@ Task<> hear_all(const World& world, Conversation& stream, std::uint32_t number, 
 Task<> one_talk(World& world, rpc::Channel channel, std::uint64_t seed, Way& way) {
   Random random(seed);
   const Wishes wishes(random);
-  const std::uint32_t number = new_call(world, way);
+  const Number number(world, way);
   auto opened = co_await channel.call<&Bench::talk>(wishes.options());
   if (!opened.ok()) {
     judge(world, number, opened.status(), wishes, way);
@@ -402,18 +414,18 @@ Task<> use_after_cancel(const World& world, Stream& stream, std::uint32_t number
     const std::uint32_t how = random.below(3);
     if (how == 0) {
       if constexpr (requires { stream.read(); }) {
-        const auto item = co_await stream.read(kPatience);
+        const auto item = co_await stream.read(kFar);
         if (item) fail(world.seed, "a cancelled call read an item of call " + std::to_string(call_of(*item)));
         status = stream.status();
       } else {
-        auto finished = co_await stream.finish(kPatience);
+        auto finished = co_await stream.finish(kFar);
         status = finished.status();
       }
     } else if (how == 1) {
       if constexpr (requires { stream.write(std::string()); }) {
-        status = co_await stream.write(text_of(number, kNever, random.below(9000)), kPatience);
+        status = co_await stream.write(text_of(number, kNever, random.below(9000)), kFar);
       } else {
-        status = co_await stream.finish(kPatience);
+        status = co_await stream.finish(kFar);
       }
     } else {
       if constexpr (requires { stream.writes_done(); }) {
@@ -438,14 +450,14 @@ Task<> use_all(const World& world, Stream& stream, std::uint32_t number, std::ui
     if constexpr (requires { stream.write(std::string()); }) {
       const bool more = i < count;
       rpc::Status sent;
-      if (more) sent = co_await stream.write(argument_of(number, i, count, random), kPatience);
+      if (more) sent = co_await stream.write(argument_of(number, i, count, random), kFar);
       if (!more || !sent.ok()) {
-        static_cast<void>(co_await stream.finish(kPatience));
+        static_cast<void>(co_await stream.finish(kFar));
         co_return;
       }
     }
     if constexpr (requires { stream.read(); }) {
-      const auto item = co_await stream.read(kPatience);
+      const auto item = co_await stream.read(kFar);
       if (!item) {
         if (stream.status().ok() && read != count) fail(world.seed, "a cancelled stream looks complete");
         co_return;
@@ -474,7 +486,7 @@ Task<> cancel_and_use(World& world, Stream stream, std::uint32_t number, std::ui
 Task<> one_cancelled(World& world, rpc::Channel channel, std::uint64_t seed, Way& way) {
   Random random(seed);
   const Wishes wishes(random);
-  const std::uint32_t number = new_call(world, way);
+  const Number number(world, way);
   const std::uint32_t count = 1 + random.below(200);
   rpc::Status status;
   switch (random.below(3)) {
@@ -502,6 +514,11 @@ Task<> one_cancelled(World& world, rpc::Channel channel, std::uint64_t seed, Way
 
 }  // namespace
 
+bool may_fail(const Way& way) {
+  return way.drains || (way.killed != nullptr && *way.killed) ||
+         (way.pulse != nullptr && way.pulse->paused());
+}
+
 Task<> any_call(World& world, rpc::Channel channel, std::uint64_t seed, Way& way) {
   switch (Random(~seed).below(8)) {
     case 0: return one_scan(world, std::move(channel), seed, way);
@@ -517,7 +534,7 @@ Task<> any_client_call(World& world, rpc::Client& client, std::uint64_t seed, Wa
   Random random(seed);
   const Wishes wishes(random);
   const bool repeatable = random.chance(50);
-  const std::uint32_t number = new_call(world, way);
+  const Number number(world, way);
   if (repeatable) world.repeatable.insert(number);
   const std::string text = text_of(number, 0, any_size(random));
   auto calling = repeatable ? client.call<&Bench::peek>(text, wishes.options())
@@ -526,7 +543,10 @@ Task<> any_client_call(World& world, rpc::Client& client, std::uint64_t seed, Wa
   if (result.ok() && *result != text) fail(world.seed, "a wrong result");
   // If it may be repeated or was refused, and has enough time, the call reaches the server that stays.
   Way left;
-  if (wishes.hurried() || !repeatable) left.killed = way.killed;
+  if (wishes.hurried() || !repeatable) {
+    left.killed = way.killed;
+    left.pulse = way.pulse;
+  }
   left.drains = way.drains && (wishes.hurried() || (!repeatable && !way.patient));
   judge(world, number, result.status(), wishes, left);
 }

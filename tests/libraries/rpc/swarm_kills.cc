@@ -3,8 +3,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "tests/libraries/comm/victim.h"
-
 namespace rpc_swarm {
 namespace {
 
@@ -62,10 +60,9 @@ Task<> call_by_channel(Scene& scene, std::string address, Way way, std::uint64_t
   Random random(seed);
   rpc::ChannelOptions options = any_channel(random, way);
   options.keep_alive = kKeepAlive;
-  auto connected = co_await rpc::connect(scene.world.context, address, options, kPatience);
+  auto connected = co_await rpc::connect(scene.world.context, address, options, kFar);
   if (!connected.ok()) {
-    const bool expected = way.drains || (way.killed != nullptr && *way.killed);
-    if (!expected || connected.status().code() != rpc::Code::kUnavailable)
+    if (!may_fail(way) || connected.status().code() != rpc::Code::kUnavailable)
       fail(scene.seed, "connecting: " + connected.status().what());
     co_return;
   }
@@ -95,18 +92,17 @@ Task<> call_by_client(Scene& scene, std::vector<std::string> addresses, Way way,
   judge_all(scene.world, way);
 }
 
-Task<> until(comm::Context& context, const auto& done) {
-  while (!done()) static_cast<void>(co_await context.sleep(1ms));
-}
-
 // Kills at a random time. Returns the time from the kill until `over` ends. `server`: the victim's server, or
 // null.
 Task<comm::Clock::duration> kill_and_wait(Scene& scene, Task<> over, const rpc::Server* server) {
-  co_await seeds::await_the_moment(scene.world.context, scene.seed);
+  comm::Context& context = scene.world.context;
+  co_await comm::when_any(seeds::await_the_moment(context, scene.seed),
+                          scene.victim.pulses->killer.beat(context));
   scene.killed = true;
   seeds::kill(scene.victim, scene.seed);
   const auto begin = comm::Clock::now();
-  const auto first = co_await comm::when_any(std::move(over), scene.world.context.sleep(kPatience / 3));
+  const auto first =
+      co_await comm::when_any(std::move(over), seeds::time_to_run(context, seeds::kPatience / 3));
   if (first.index() == 1) {
     std::string left = std::to_string(scene.callers.size()) + " callers";
     if (server != nullptr)
@@ -121,6 +117,7 @@ Task<comm::Clock::duration> kill_a_server(Scene& scene, const Plan& plan, std::s
   Random random(scene.seed);
   Way way;
   way.killed = &scene.killed;
+  way.pulse = &scene.victim.pulses->victim;
   way.drains = plan.drains;
   way.patient = plan.patient;
   for (std::uint64_t i = 1 + random.below(3); i > 0; --i)
@@ -136,7 +133,7 @@ Task<comm::Clock::duration> kill_a_client(Scene& scene, rpc::Server& server, con
   const auto alone = [&server, &scene] {
     return scene.callers.size() == 0 && server.connections() == 0 && server.calls() == 0;
   };
-  const auto waited = co_await kill_and_wait(scene, until(scene.world.context, alone), &server);
+  const auto waited = co_await kill_and_wait(scene, seeds::until(scene.world.context, alone), &server);
   const rpc::ServerCounters counters = server.counters();
   if (counters.broken != 0) fail(scene.seed, "a client that was killed broke the protocol");
   if (counters.calls != ended)
@@ -193,7 +190,7 @@ Task<> serve(World& world, const Plan& plan) {
   if (plan.drains) {
     static_cast<void>(co_await world.context.sleep(std::chrono::microseconds(random.below(20000))));
     static_cast<void>(co_await server.drain(
-        plan.patient ? comm::Limit(kPatience) : comm::Limit(std::chrono::microseconds(random.below(20000)))));
+        plan.patient ? comm::Limit(kFar) : comm::Limit(std::chrono::microseconds(random.below(20000)))));
   }
   static_cast<void>(co_await world.context.sleep(1h));
 }
@@ -202,8 +199,10 @@ Task<> call(World& world, std::string address) {
   Random random(world.seed);
   Scene nobody_is_killed{world, world.seed};
   seeds::say_where(address, world.seed);
+  Way way;
+  way.pulse = &seeds::pulses_of_this_victim().killer;
   for (std::uint64_t i = 1 + random.below(3); i > 0; --i)
-    nobody_is_killed.callers.spawn(call_by_channel(nobody_is_killed, address, Way(), world.seed * 10 + i));
+    nobody_is_killed.callers.spawn(call_by_channel(nobody_is_killed, address, way, world.seed * 10 + i));
   co_await nobody_is_killed.callers.join();
 }
 
@@ -218,7 +217,8 @@ int be_killed(int count, char** words) {
   comm::Context context = comm::Context::open().value_or_throw();
   // Use a separate range of numbers.
   World world{context, ledger, seed, kNumbers / 2};
-  context.run(plan.client_dies ? call(world, words[4]) : serve(world, plan));
+  context.run(comm::when_any(seeds::pulses_of_this_victim().victim.beat(context),
+                             plan.client_dies ? call(world, words[4]) : serve(world, plan)));
   return 0;
 }
 
