@@ -22,6 +22,9 @@ constexpr std::uint32_t kPatienceTicks = 4;
 // Bytes. An answer waits for the requests before it, which may be large, and the link slow.
 constexpr std::size_t kSlowestPerMillisecond = 64;
 
+// librdmacm reports -1, which is not -EPERM, if it could not use the answer.
+int errno_of(const rdma_cm_event& event) { return event.status < -1 ? -event.status : 0; }
+
 }  // namespace
 
 EndpointState::EndpointState(Ref<Reactor> reactor, const Profile& profile, std::string hello)
@@ -225,7 +228,7 @@ void EndpointState::handle_event(const rdma_cm_event& event) {
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_CONNECT_ERROR:
       if (opener_ != nullptr)
-        return fail_opening(error_for(Code::kUnreachable, During::kConnect, -event.status));
+        return fail_opening(error_for(Code::kUnreachable, During::kConnect, errno_of(event)));
       return break_off(Code::kPeerGone, 0);
     case RDMA_CM_EVENT_DISCONNECTED:
       closing_.disconnected();

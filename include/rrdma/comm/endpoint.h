@@ -59,7 +59,8 @@ struct Profile {
   // long. A peer that does not answer for this long again, at least a second, is gone. This includes a
   // stopped process (SIGSTOP): a program on RRDMA contains its device. A large request in flight extends the
   // wait, by 16 seconds for each MiB of the largest, because a slow link is no dead peer; the device may
-  // report a dead peer earlier. If zero, only a send detects a dead peer.
+  // report a dead peer earlier. A transfer that the peer began does not: if it READs large memory of this end
+  // over a link of a few Mbit/s, choose a longer interval. If zero, only a send detects a dead peer.
   std::chrono::milliseconds keep_alive{0};
 };
 

@@ -31,7 +31,8 @@ struct ChannelOptions {
   std::uint32_t window = 64 << 10;            // bytes of a server's stream in flight; at least 16 KiB
   std::size_t connection_memory = 256 << 20;  // bytes of unread stream items that one connection may hold
   // Interval after which a silent server is probed. One that does not answer for this long again, at least a
-  // second, is gone: its calls end with kUnavailable.
+  // second, is gone: its calls end with kUnavailable. Choose a longer one for large arguments over a link of
+  // a few Mbit/s: the server READs them, and a probe waits behind that.
   std::chrono::milliseconds keep_alive{2000};
   std::uint16_t depth = 64;  // frames that this end has room for
   // A secret shared with the server. The server proves first that it knows it. Empty: connect to servers
