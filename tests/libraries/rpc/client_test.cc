@@ -312,6 +312,13 @@ TEST_F(Clients, KeysNameServers) {
     return run(client.call<&Till::balance>({}, CallOptions(kPatience).hashed_by("key" + std::to_string(key))))
         .value();
   };
+  // A server that has not answered within a quarter of a second is left out for now.
+  const auto connect_all = [&](Client& one) {
+    static_cast<void>(run(one.call<&Till::balance>({}, kPatience)));
+    EXPECT_TRUE(
+        context_.run_until([&] { return one.counters().connections == 3; }, Clock::now() + kPatience));
+  };
+  connect_all(client);
   std::array<std::uint32_t, kKeys> first{};
   std::array<unsigned, 3> share{};
   for (unsigned key = 0; key < kKeys; ++key) ++share[first[key] = serves(key)];
@@ -319,6 +326,7 @@ TEST_F(Clients, KeysNameServers) {
   // Another client, with the addresses in another order, agrees.
   std::reverse(three.addresses.begin(), three.addresses.end());
   Client other(context_, three.addresses, options);
+  connect_all(other);
   for (unsigned key = 0; key < kKeys; ++key) {
     CallOptions call = CallOptions(kPatience).hashed_by("key" + std::to_string(key));
     EXPECT_EQ(run(other.call<&Till::balance>({}, call)).value(), first[key]);
