@@ -315,7 +315,7 @@ Outbound::Item Outbound::prepare(std::size_t size) {
 }
 
 bool Outbound::blocked(std::uint32_t cost, std::size_t offer) const {
-  if (window_ < cost || line_->crowded()) return true;
+  if (window_ < cost || line_->full()) return true;
   return offer != 0 && offered_ != 0 && offered_ + offer > kMostOffered;
 }
 
@@ -326,7 +326,7 @@ comm::Task<Status> Outbound::wait_for_window(std::uint32_t cost, std::size_t off
     comm::Signal signal(line_->context(), limit);
     const WaitPlace::Stay stay(place_, signal);
     SignalWaiter waiter(signal);
-    if (line_->crowded()) line_->await_sent(waiter);
+    if (line_->full()) line_->await_sent(waiter);
     auto waited = co_await signal;
     if (!waited) co_return waited.error();
   }

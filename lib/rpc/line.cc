@@ -90,6 +90,7 @@ void Line::send(comm::Buffer message) {
 
 Line::Sent Line::sending(const comm::Buffer& memory) {
   ++unsent_->count;
+  unsent_->octets += memory.capacity();
   transfers_->add(memory.capacity());
   return {unsent_, transfers_, memory.capacity()};
 }

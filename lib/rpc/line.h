@@ -121,6 +121,8 @@ class Line {
   void close();
 
   [[nodiscard]] bool crowded() const { return unsent_->count > kMostUnsent; }
+  // Whether streams must wait: what was not sent also counts against the memory of the connection.
+  [[nodiscard]] bool full() const { return crowded() || unsent_->octets >= transfers_->limit(); }
   // Gives the waiter's signal when enough frames were sent, or were lost with the connection.
   void await_sent(SignalWaiter& waiter) { unsent_->waiting.push_back(&waiter); }
   // Waits until the line is not crowded. Returns false if the connection is over.
@@ -133,6 +135,7 @@ class Line {
   struct Unsent final : comm::detail::Counted {
     std::size_t count = 0;
     comm::detail::List<SignalWaiter> waiting;
+    std::size_t octets = 0;
   };
   // Completion of a message.
   struct Sent {
@@ -141,7 +144,8 @@ class Line {
     std::size_t octets;
     void operator()(const comm::Result<comm::Buffer>&) const {
       transfers->remove(octets);
-      if (--unsent->count > kMostUnsent / 2) return;
+      unsent->octets -= octets;
+      if (--unsent->count > kMostUnsent / 2 || unsent->octets > transfers->limit() / 2) return;
       while (SignalWaiter* waiter = unsent->waiting.pop_front()) waiter->signal->give();
     }
   };
