@@ -80,6 +80,7 @@ Task<> call_by_client(Scene& scene, std::vector<std::string> addresses, Way way,
   rpc::ClientOptions options;
   options.pick = random.chance(50) ? rpc::Pick::kFirst : rpc::Pick::kRoundRobin;
   options.first_pause = 1ms;
+  options.connect = kFar;
   options.seed = seed;
   options.channel = any_channel(random, way);
   options.channel.keep_alive = kKeepAlive;
