@@ -51,6 +51,10 @@ class KernelImage(image.Image):
     def release(self):
         return self.package().removeprefix("linux-image-")
 
+    def headers(self):
+        """Modules are built here."""
+        return Path("/lib/modules", self.release(), "build")
+
     def add_programs(self, root):
         super().add_programs(root)
         self.add_libraries(root, str(self.daemon))

@@ -2,9 +2,11 @@
 """make kernel-test: a guest with Debian's kernel, rrdma.ko and `rrdmad --kernel`, and what runs on the device. Each stage
 is a script of stages/ that runs in the guest and prints a line for each thing that it shows.
 
-    kernel_test.py [--quick | --soak] [--poison] [--kernel 6.1] [--build build] [--set NAME=VALUE] [STAGE...]
+    kernel_test.py [--quick | --soak] [--poison] [--kernel 6.1|6.12|debug] [--build build] [--set NAME=VALUE] [STAGE...]
 
 --soak: loads of the kernel's users, hostile programs and a hostile daemon for ten minutes each.
+--kernel debug: a kernel of 6.1 that debug_kernel.py builds, with KASAN and lockdep. Its default stages are those of --quick,
+nvme, rogue and hostile.
 --poison: the guest's kernel poisons freed memory and checks it (slub_debug; KFENCE where it has it). Slower.
 
 In the stage `rxe` a second guest with the kernel's rxe is the peer (rxe_peer.py).
@@ -21,6 +23,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE.parent / "rxe"))
+import debug_kernel  # noqa: E402
 import guest  # noqa: E402
 import kernel_image  # noqa: E402
 import machine as image_machine  # noqa: E402
@@ -28,6 +31,7 @@ import rxe_peer  # noqa: E402
 
 QUICK = ["device", "programs", "static", "kill", "dying", "full", "remove"]
 ALL = ["device", "programs", "static", "kill", "dying", "full", "nvme", "nfs", "iser", "rogue", "hostile", "rxe", "remove", "pyverbs", "figures"]
+DEBUG = ["device", "programs", "static", "kill", "dying", "full", "nvme", "rogue", "hostile", "remove"]
 SOAK = ["device", "nvme", "nfs", "iser", "rogue", "hostile", "remove"]
 STAGE_SECONDS = 1200
 POISON = " slub_debug=FZPU page_poison=1 kfence.sample_interval=20"
@@ -69,14 +73,14 @@ def find_tools():
             raise CannotRun(f"{name} is missing")
 
 
-def build_module(release, folder):
-    headers = Path("/lib/modules", release, "build")
+def build_module(boot, folder):
+    headers = boot.headers()
     if not headers.exists():
-        raise CannotRun(f"no headers of {release}")
-    done = subprocess.run(["make", "-C", str(ROOT / "kernel"), f"KERNEL={release}", f"OUT={folder}"], text=True,
+        raise CannotRun(f"no headers of {boot.release()}")
+    done = subprocess.run(["make", "-C", str(ROOT / "kernel"), f"HEADERS={headers}", f"OUT={folder}"], text=True,
                           capture_output=True, check=False)
     if done.returncode != 0:
-        raise SystemExit(f"kernel-test: the module does not build for {release}:\n{done.stdout}{done.stderr}")
+        raise SystemExit(f"kernel-test: the module does not build for {boot.release()}:\n{done.stdout}{done.stderr}")
     return folder / "rrdma.ko"
 
 
@@ -139,7 +143,7 @@ def parse():
     arguments.add_argument("--quick", action="store_true")
     arguments.add_argument("--soak", action="store_true")
     arguments.add_argument("--poison", action="store_true")
-    arguments.add_argument("--kernel", default="6.1", choices=["6.1", "6.12"])
+    arguments.add_argument("--kernel", default="6.1", choices=["6.1", "6.12", "debug"])
     arguments.add_argument("--build", default=str(ROOT / "build"))
     arguments.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a variable of the stages, as RUNS=1")
     arguments.add_argument("stages", nargs="*", metavar="STAGE")
@@ -167,21 +171,32 @@ def main():
         return 77
 
 
+def default_stages(options):
+    if options.quick:
+        return QUICK
+    if options.soak:
+        return SOAK
+    return DEBUG if options.kernel == "debug" else ALL
+
+
 def prepare(options, folder, daemon):
     """The boot files, and the module."""
-    boot = kernel_image.KernelImage(options.kernel, folder / "images", daemon)
+    kind = debug_kernel.DebugImage if options.kernel == "debug" else kernel_image.KernelImage
+    boot = kind(options.kernel, folder / "images", daemon)
     boot.folder.mkdir(parents=True, exist_ok=True)
     try:
         boot.build(lambda line: print(f"kernel-test: {line}", flush=True))
     except SystemExit as no_package:
         raise CannotRun(str(no_package)) from no_package
-    return boot, build_module(boot.release(), folder / f"module-{options.kernel}")
+    return boot, build_module(boot, folder / f"module-{options.kernel}")
 
 
 def run(options, folder):
     daemon = Path(options.build, "bin/rrdmad").resolve()
     boot, module = prepare(options, folder, daemon)
     machine = KernelGuest(boot, folder / "guest", "none", "10.77.0.2", "fd77::2", 4500, processors=2)
+    if options.kernel == "debug":
+        guest.BOOT_SECONDS *= debug_kernel.SLOWNESS
     if options.poison:
         machine.settings += POISON
     release = machine.start()
@@ -196,7 +211,7 @@ def run(options, folder):
         settings = "".join(f"{line}\n" for line in options.set)
         if options.soak:
             settings += "SECONDS_OF_MALICE=600\nSECONDS_OF_LOAD=600\n"
-        for stage in options.stages or (QUICK if options.quick else SOAK if options.soak else ALL):
+        for stage in options.stages or default_stages(options):
             print(stage, flush=True)
             failed += rxe_peer.run(machine, PeerGuest) if stage == "rxe" else run_stage(machine, stage, settings)
     except guest.GuestDied as died:
