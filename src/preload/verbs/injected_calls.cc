@@ -299,10 +299,11 @@ class InjectedObjects final : public faults::Actor {
     for (const NumberedQp& qp : queue_pairs_of(context)) {
       if (rule.qpn && *rule.qpn != qp.number()) continue;
       if (!rule.concerns_peer(qp.peer())) continue;
-      qp.fail(true);
+      // Reported first: the program may end as soon as it sees the error.
       faults::explain_injection(
           rule.number, rule.text,
           formatted("QP {:#x} on {} is in the error state.", qp.number(), name_of(context)));
+      qp.fail(true);
     }
   }
 
